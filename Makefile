@@ -1,0 +1,39 @@
+# make demo: set up and run the main job.  make test: set up and run every check.
+PYTHON ?= python3
+BIN := .venv/bin
+# One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.
+export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: demo test lint types pytest bench clean
+.DEFAULT_GOAL := test
+
+.venv/dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+.venv/bench: .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch $@
+
+demo: .venv/dev
+	$(BIN)/python examples/minimal.py
+
+test: lint types pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev
+	$(BIN)/pyright
+
+pytest: .venv/dev
+	$(BIN)/python -m pytest
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

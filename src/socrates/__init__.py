@@ -1,0 +1,1 @@
+"""Classifiers that know what they do not know."""
