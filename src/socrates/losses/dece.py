@@ -1,0 +1,53 @@
+"""Differentiable expected calibration error and learned label smoothing (Meta-Calibration, Bohdal et al. 2023)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .socrates import at_least_single, check_inputs, true_class
+
+
+def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0, t_b: float = 0.01) -> Tensor:
+    """A smooth expected calibration error of the batch: soft accuracy by rank, soft membership of bins; one number.
+
+    `t_a` is the steepness of the soft rank and `t_b` the temperature of the soft bins. Only the rank of the true class
+    matters, so memory is (B, C).
+
+    >>> round(float(dece(torch.tensor([[4.0, 0.0], [4.0, 0.0]]), torch.tensor([0, 1]))), 3)
+    0.482
+    """
+    labels = check_inputs(logits, labels, "dece", unknown=False)
+    if num_bins < 1 or not t_a > 0 or not t_b > 0:
+        raise ValueError(f"dece needs num_bins >= 1, t_a > 0 and t_b > 0, got {num_bins}, {t_a} and {t_b}")
+    p = at_least_single(logits).softmax(dim=1)
+    confidence = p.max(dim=1).values
+    rank = 0.5 + torch.sigmoid(t_a * (p - true_class(p, labels, p.shape[1])[:, None])).sum(dim=1)  # best is 1
+    accuracy = (2 - rank).relu()
+    member = _soft_bins(confidence, num_bins, t_b)  # (B, num_bins)
+    return ((accuracy - confidence) @ member).abs().sum() / len(labels)
+
+
+def _soft_bins(confidence: Tensor, num_bins: int, temperature: float) -> Tensor:
+    """Membership of each confidence in equal-width bins, by the cut points of a soft decision tree."""
+    slope = torch.arange(1, num_bins + 1, dtype=confidence.dtype, device=confidence.device)
+    cuts = (slope - 1) / num_bins
+    member = ((confidence[:, None] * slope - cuts.cumsum(0)) / temperature).softmax(dim=1)
+    smallest = 1e-6  # the original keeps every bin a little occupied
+    return (member + smallest) / (1 + (num_bins + 1) * smallest)
+
+
+def smoothed_labels(labels: Tensor, omega: Tensor, epsilon: Tensor) -> Tensor:
+    """Soft labels (B, C) of learned label smoothing: `1 - epsilon[y]` on y, the rest shared as `omega[y]` says.
+
+    `omega` (C, C) is not negative, and its diagonal is ignored; a row of zeros leaves the label hard.
+
+    >>> omega = torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    >>> smoothed_labels(torch.tensor([0, 2]), omega, epsilon=torch.tensor([0.2, 0.1, 0.0]))
+    tensor([[0.8000, 0.0500, 0.1500],
+            [0.0000, 0.0000, 1.0000]])
+    """
+    others = omega * (1 - torch.eye(len(omega), dtype=omega.dtype, device=omega.device))
+    shares = others / (others.sum(dim=1, keepdim=True) + 1e-6)  # the original's guard for a row of zeros
+    soft = torch.diag(1 - epsilon) + epsilon[:, None] * shares
+    return soft[labels]

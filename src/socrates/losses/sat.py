@@ -1,0 +1,66 @@
+"""Self-adaptive training (Huang et al. 2020): a soft label that moves weight from the true to the unknown class."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .socrates import (
+    AdaptiveTargetLoss,
+    Reduction,
+    TargetOver,
+    adaptive_target,
+    at_least_single,
+    check_inputs,
+    check_target,
+    keep_finite,
+    true_class,
+)
+
+
+def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy with `target` on the true and `1 - target` on the unknown (last) class, one value per sample.
+
+    >>> import torch
+    >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> sat_loss(logits, torch.tensor([0]), torch.tensor([0.5]))
+    tensor([1.1513])
+    """
+    labels = check_inputs(logits, labels, "sat_loss", unknown=True)
+    check_target(target, labels)
+    log_p = at_least_single(logits).log_softmax(dim=1)
+    target = target.detach()
+    return -(target * true_class(log_p, labels, logits.shape[1] - 1) + (1 - target) * log_p[:, -1])
+
+
+class SATLoss(AdaptiveTargetLoss):
+    """Self-adaptive training for a training loop; called and remembered as `SocratesLoss`.
+
+    Its target comes from the softmax over the known classes, as its authors have it; `target_over="all"` takes the
+    softmax over all columns.
+
+    >>> import torch
+    >>> criterion = SATLoss(num_samples=2, alpha=0.9)
+    >>> loss = criterion(torch.zeros(2, 3), torch.tensor([0, 1]), torch.tensor([0, 1]))
+    >>> criterion.target
+    tensor([0.9500, 0.9500])
+    """
+
+    def __init__(
+        self,
+        num_samples: int | None,
+        alpha: float = 0.9,
+        *,
+        target_over: TargetOver = "known",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(num_samples, alpha, target_over, reduction)
+
+    def loss_and_target(
+        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
+    ) -> tuple[Tensor, Tensor]:
+        target = previous
+        if alpha is not None:
+            z = logits.detach() if self.target_over == "all" else logits.detach()[:, :-1]
+            p_true = true_class(at_least_single(z).softmax(dim=1), labels, logits.shape[1] - 1)
+            target = keep_finite(logits, adaptive_target(previous, p_true, alpha), previous)
+        return sat_loss(logits, labels, target), target

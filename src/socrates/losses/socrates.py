@@ -1,0 +1,356 @@
+"""The Socrates loss (Equations 1 to 3 of the paper). This file needs torch and numpy alone and may be copied as it is.
+
+The last logit column is the unknown class, written `idk`. `socrates_loss_reference` is the paper's equation as it is
+read; `socrates_loss` is the same function with its gradient in closed form, and is what `SocratesLoss` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+Reduction = Literal["mean", "sum", "none"]
+TargetOver = Literal["all", "known"]
+
+
+def socrates_loss_reference(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
+    """Equation 1, one value per sample: the readable twin of `socrates_loss`, by plain autograd.
+
+    >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> socrates_loss_reference(logits, torch.tensor([0]), torch.tensor([0.5]), gamma=2.0)
+    tensor([0.1068])
+    """
+    log_p = logits.log_softmax(dim=1)
+    log_p_true = log_p.gather(1, labels[:, None]).squeeze(1)
+    beta = uncertainty_penalty(log_p.exp(), labels)
+    focal = (1 - log_p_true.exp()) ** gamma
+    return -focal * (target * log_p_true + beta * (1 - target) * log_p[:, -1])
+
+
+def uncertainty_penalty(p: Tensor, labels: Tensor) -> Tensor:
+    """Equation 2, the dynamic uncertainty penalty beta: by how much the best wrong class exceeds the unknown class.
+
+    `p` (B, C + 1) are probabilities. The unknown class takes part in the maximum, so beta is never negative.
+
+    >>> uncertainty_penalty(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3]]), torch.tensor([0, 0]))
+    tensor([0.1000, 0.0000])
+    """
+    others = p.scatter(1, labels[:, None], -1.0)
+    return others.max(dim=1).values - p[:, -1]
+
+
+def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
+    """Equation 3, the adaptive target: an average of the past and present probabilities of the true class, no gradient.
+
+    >>> adaptive_target(torch.tensor([1.0]), torch.tensor([0.5]), alpha=0.9)
+    tensor([0.9500])
+    """
+    return torch.lerp(p_true.detach(), previous.to(p_true.dtype), alpha)  # alpha * previous + (1 - alpha) * p_true
+
+
+def socrates_loss(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
+    """Equation 1 with its gradient in closed form: one value per sample, for any gamma >= 0 and any finite logits.
+
+    Args:
+        logits: (B, C + 1), floating point of any precision; the last column is the unknown class.
+        labels: (B,) integers in 0..C-1.
+        target: (B,) in [0, 1], the weight of the true class; it receives no gradient.
+        gamma: how much easy samples are weighted down; 0 leaves them as they are.
+
+    >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    >>> socrates_loss(logits, torch.tensor([0]), torch.tensor([0.5]), gamma=2.0)
+    tensor([0.1068])
+    """
+    labels = check_inputs(logits, labels, "socrates_loss", unknown=True)
+    check_target(target, labels)
+    loss, _ = _fused(logits, labels, target, check_gamma(gamma), None, False)
+    return loss
+
+
+class AdaptiveTargetLoss(nn.Module):
+    """What losses with an adaptive target share: the buffer `target`, one number per training sample, and its rules.
+
+    A subclass gives `loss_and_target`. The buffer keeps its precision when the module is cast to half precision, where
+    an average with alpha = 0.999 would stand still.
+    """
+
+    target: Tensor | None
+
+    def __init__(self, num_samples: int | None, alpha: float, target_over: TargetOver, reduction: Reduction) -> None:
+        super().__init__()
+        if num_samples is not None and num_samples < 1:
+            raise ValueError(
+                f"num_samples must be the size of the training set, or None without an index, got {num_samples}"
+            )
+        if not 0 < alpha <= 1:
+            raise ValueError(f"alpha must be in (0, 1], got {alpha}")
+        if target_over not in ("all", "known"):
+            raise ValueError(f"target_over must be 'all' or 'known', got {target_over!r}")
+        self.alpha = alpha
+        self.target_over: TargetOver = target_over
+        self.reduction: Reduction = check_reduction(reduction)
+        self.register_buffer("target", None if num_samples is None else torch.ones(num_samples))
+
+    def loss_and_target(
+        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
+    ) -> tuple[Tensor, Tensor]:
+        """Loss and updated target of each sample; with `alpha` None the target stays as it is."""
+        raise NotImplementedError
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        labels = check_inputs(logits, labels, type(self).__name__, unknown=True)
+        if not self.training or self.target is None:
+            alpha = self.alpha if self.training else None
+            start = torch.ones(labels.shape, dtype=torch.float32, device=labels.device)
+            loss, _ = self.loss_and_target(logits, labels, start, alpha)
+            return reduce(loss, self.reduction)
+        index = self._check_index(index, labels)
+        loss, target = self.loss_and_target(logits, labels, self._recall(index), self.alpha)
+        # The lowest of several results for one index does not depend on their order, on any device.
+        self.target.scatter_reduce_(0, index, target.to(self.target.dtype), "amin", include_self=False)
+        return reduce(loss, self.reduction)
+
+    def _recall(self, index: Tensor) -> Tensor:
+        assert self.target is not None
+        try:
+            return self.target.index_select(0, index)
+        except IndexError as error:  # raised on the CPU at no cost; an accelerator asserts on the device
+            raise IndexError(
+                f"index must be in 0..{len(self.target) - 1} for num_samples={len(self.target)}, got values from "
+                f"{int(index.min())} to {int(index.max())}: pass each sample's position in the training set"
+            ) from error
+
+    def _check_index(self, index: Tensor | None, labels: Tensor) -> Tensor:
+        assert self.target is not None
+        name = type(self).__name__
+        if index is None:
+            raise ValueError(
+                f"{name}(num_samples={len(self.target)}) needs the index of each sample while training: "
+                f"wrap the training set in IndexedDataset, or use num_samples=None, or call .eval()"
+            )
+        if index.shape != labels.shape or index.is_floating_point() or index.dtype == torch.bool:
+            raise ValueError(
+                f"{name}: index must be integers of the labels' shape {tuple(labels.shape)}, "
+                f"got {tuple(index.shape)} of {index.dtype}"
+            )
+        if self.target.device != labels.device:
+            raise ValueError(
+                f"{name} is on {self.target.device}, the labels are on {labels.device}: call criterion.to(device) once"
+            )
+        return index.to(labels.device, torch.int64, non_blocking=True)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AdaptiveTargetLoss:
+        before = self.target
+        super()._apply(fn, recurse)  # pyright: ignore[reportUnknownMemberType]
+        if before is not None and self.target is not None and self.target.itemsize < 4:
+            self.target = before.to(self.target.device)
+        return self
+
+    def extra_repr(self) -> str:
+        num_samples = None if self.target is None else len(self.target)
+        return f"num_samples={num_samples}, alpha={self.alpha}, target_over={self.target_over!r}"
+
+
+class SocratesLoss(AdaptiveTargetLoss):
+    """The Socrates loss for a training loop; it remembers one number per training sample, its adaptive target.
+
+    Args:
+        num_samples: size of the training set, or None for a stream without an index (each target then starts from 1).
+        gamma: the modularity factor of the focal term, at least 0.
+        alpha: the momentum of the adaptive target, in (0, 1]; 1 switches the unknown term off.
+        target_over: the softmax that feeds the target: over "all" C + 1 columns (the paper), or over the "known" C
+            classes (the released code, behind the published numbers).
+        reduction: "mean", "sum" or "none".
+
+    Call it with `(logits, labels, index)`: logits (B, C + 1) with the unknown class last, labels (B,) in 0..C-1, and
+    the position of each sample in the training set (`IndexedDataset` provides it). In `eval()` it neither reads nor
+    writes targets: each is 1, and the index may be left out. A sample with a NaN or infinite logit keeps its previous
+    target. If an index occurs twice in a batch, each copy starts from the stored target and the lowest result is kept.
+
+    >>> criterion = SocratesLoss(num_samples=3, gamma=2.0, alpha=0.9)
+    >>> logits = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]], requires_grad=True)
+    >>> criterion(logits, torch.tensor([0, 0]), index=torch.tensor([2, 0])).backward()
+    >>> criterion.target
+    tensor([0.9212, 1.0000, 0.9665])
+    """
+
+    def __init__(
+        self,
+        num_samples: int | None,
+        gamma: float = 2.0,
+        alpha: float = 0.99,
+        *,
+        target_over: TargetOver = "all",
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(num_samples, alpha, target_over, reduction)
+        self.gamma = check_gamma(gamma)
+
+    def loss_and_target(
+        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
+    ) -> tuple[Tensor, Tensor]:
+        return _fused(logits, labels, previous, self.gamma, alpha, self.target_over == "known")
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, gamma={self.gamma}"
+
+
+class _ClosedForm(torch.autograd.Function):
+    """Equation 1 and its gradient, `a p + b e_true + c e_idk + d e_best` with scalars a, b, c, d per row.
+
+    `best` is the class that attains beta's maximum. One softmax forwards and one product backwards do the work; the
+    rest is arithmetic on one number per row (`_row_terms`).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, labels: Tensor, previous: Tensor, gamma: float, alpha: float | None, over_known: bool
+    ) -> tuple[Tensor, Tensor]:
+        z = at_least_single(logits)
+        p = z.softmax(dim=1)  # (B, C + 1)
+        p_true = take_true_class(p, labels)  # from here on p holds the other classes
+        on_host = p.is_cpu and type(p) is Tensor and not torch.compiler.is_compiling()
+        # numpy's argmax is vectorised, ten times as fast as torch's, and its calls on short arrays cost a third.
+        best = _from_numpy(p.numpy().argmax(axis=1)) if on_host else p.argmax(dim=1)
+        pick = torch.stack([labels, best, torch.full_like(labels, p.shape[1] - 1)], dim=1)
+        previous = previous.detach().to(z.dtype)
+        log_norm_known = z[:, :-1].logsumexp(dim=1) if over_known else None
+        rows = [z.gather(1, pick), p.gather(1, pick), p_true, p.sum(dim=1), z.sum(dim=1), previous, log_norm_known]
+        if on_host:
+            with numpy.errstate(all="ignore"):
+                arrays = [None if row is None else row.numpy() for row in rows]
+                terms = [_from_numpy(term) for term in _row_terms(numpy, arrays, gamma, alpha)]
+        else:
+            terms = _row_terms(torch, rows, gamma, alpha)
+        loss, target, factors = terms
+        ctx.save_for_backward(p, pick, factors)
+        ctx.dtype = logits.dtype
+        ctx.mark_non_differentiable(target)
+        return loss, target
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "socrates_loss has no second derivative (create_graph=True asks for one): "
+                "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
+            )
+        p, pick, factors = ctx.saved_tensors
+        factors = factors * grad_outputs[0][:, None]
+        grad = p * factors[:, :1]
+        grad.scatter_add_(1, pick, factors[:, 1:])
+        return grad.to(ctx.dtype), None, None, None, None, None
+
+
+def _row_terms(xp: Any, rows: list[Any], gamma: float, alpha: float | None) -> list[Any]:
+    """Loss, target and the gradient's factors (of p; at true, best and idk) of each sample; `xp` is numpy or torch."""
+    z, p, p_true, p_others, z_sum, previous, log_norm_known = rows
+    # z and p (B, 3) belong to the true, best and unknown class, but p is 0 at the true one.
+    (z_true, z_best, z_idk), (_, p_best, p_idk) = z.T, p.T
+    # log p_k = (z_k - z_lead) + log p_lead holds where p_k itself underflows.
+    z_lead, log_p_lead = xp.maximum(z_true, z_best), xp.log(xp.maximum(p_true, p_best))
+    log_p_true, log_p_idk = (z_true - z_lead) + log_p_lead, (z_idk - z_lead) + log_p_lead
+    # 1 - p_true loses its digits near p_true = 1; there the sum over the other classes has them, and log1p keeps them.
+    sure = p_true > 0.5
+    p_wrong = xp.where(sure, p_others, 1 - p_true)
+    log_p_true = xp.where(sure, xp.log1p(-p_wrong), log_p_true)
+
+    target = previous
+    if alpha is not None:
+        s_true = p_true if log_norm_known is None else xp.exp(z_true - log_norm_known)
+        target = xp.where(z_sum * 0 == 0, alpha * previous + (1 - alpha) * s_true, previous)  # 0 * x == 0: x is finite
+    focal, beta, doubt = p_wrong**gamma, p_best - p_idk, 1 - target
+    bracket = target * log_p_true + beta * doubt * log_p_idk
+
+    # The derivative of focal is written with bracket / p_wrong, which is bounded; p_wrong ** (gamma - 1) is not.
+    slope = gamma * p_true * xp.where(p_wrong > 0, bracket / p_wrong, 0.0)
+    b = focal * (slope - target)
+    c = focal * doubt * (p_idk * log_p_idk - beta)
+    d = -focal * doubt * p_best * log_p_idk
+    factors = xp.stack([-(b + c + d), b * p_wrong - (c + d) * p_true, d, c], 1)
+    return [-focal * bracket, target, factors]
+
+
+_fused: Callable[[Tensor, Tensor, Tensor, float, float | None, bool], tuple[Tensor, Tensor]] = cast(
+    Any, _ClosedForm
+).apply
+_from_numpy: Callable[[Any], Tensor] = cast(Any, torch).from_numpy
+
+
+def take_true_class(p: Tensor, labels: Tensor) -> Tensor:
+    """The probabilities of the true classes, which become 0 in p."""
+    p_true = true_class(p, labels, p.shape[1] - 1)
+    p.scatter_(1, labels[:, None], 0.0)
+    return p_true
+
+
+def true_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """The entry of each row at its label; a label outside 0..num_classes-1 raises, on the CPU at no cost."""
+    try:
+        return values[:, :num_classes].gather(1, labels[:, None]).squeeze(1)
+    except RuntimeError as error:
+        advice = "one per class"
+        if values.shape[1] > num_classes:
+            advice = "of which the last is the unknown class, never a label: build it with num_classes + 1 outputs"
+        raise ValueError(
+            f"labels must be in 0..{num_classes - 1}, got values from {int(labels.min())} to {int(labels.max())}: "
+            f"the model has {values.shape[1]} outputs, {advice}"
+        ) from error
+
+
+def keep_finite(logits: Tensor, updated: Tensor, previous: Tensor) -> Tensor:
+    """The updated targets, but the previous ones for samples with a NaN or infinite logit."""
+    return torch.where(logits.detach().sum(dim=1) * 0 == 0, updated, previous)  # 0 * x is 0 for finite x alone
+
+
+def at_least_single(logits: Tensor) -> Tensor:
+    """The logits, in single precision if they are half: a loss of half-precision numbers has two or three digits."""
+    return logits.float() if logits.itemsize < 4 else logits
+
+
+def reduce(loss: Tensor, reduction: Reduction) -> Tensor:
+    """The batch's loss from one value per sample."""
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) -> Tensor:
+    """Labels as int64, or a ValueError that names what is wrong; reads shapes and types only."""
+    least = 2 if unknown else 1
+    if logits.dim() != 2 or not logits.is_floating_point() or logits.shape[1] < least:
+        columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
+        raise ValueError(
+            f"{name} needs floating-point logits of shape (batch, {columns}), "
+            f"got {tuple(logits.shape)} of {logits.dtype}"
+        )
+    if labels.shape != logits.shape[:1] or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(
+            f"{name} needs {len(logits)} integer labels, one per row of logits {tuple(logits.shape)}, "
+            f"got {tuple(labels.shape)} of {labels.dtype}"
+        )
+    return labels.to(torch.int64)
+
+
+def check_target(target: Tensor, labels: Tensor) -> None:
+    """Refuse targets that are not one number per label."""
+    if target.shape != labels.shape or not target.is_floating_point():
+        raise ValueError(
+            f"target must hold one float per label {tuple(labels.shape)}, got {tuple(target.shape)} of {target.dtype}"
+        )
+
+
+def check_gamma(gamma: float) -> float:
+    """Refuse a gamma that is negative or not a number."""
+    if not gamma >= 0:
+        raise ValueError(f"gamma must be at least 0, got {gamma}: 0 is no focal term, the paper uses 1 to 4")
+    return gamma
+
+
+def check_reduction(reduction: Reduction) -> Reduction:
+    """Refuse an unknown reduction."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    return reduction

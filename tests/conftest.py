@@ -1,0 +1,22 @@
+"""What the tests share: the reference values of `tests/golden`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """Reads a file of reference values by name."""
+
+    def read(name: str) -> Any:
+        return json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text())
+
+    return read

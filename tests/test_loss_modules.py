@@ -1,0 +1,280 @@
+"""The contract of every loss module, and the per-sample memory of those with an adaptive target."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+import socrates
+from socrates import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
+from socrates.losses import adaptive_target, sat_loss, socrates_loss
+
+NUM_SAMPLES, NUM_CLASSES, BATCH = 20, 4, 8
+REMEMBERING = {"socrates": lambda **k: SocratesLoss(NUM_SAMPLES, **k), "sat": lambda **k: SATLoss(NUM_SAMPLES, **k)}
+EVERY = {**REMEMBERING, "focal": FocalLoss, "flsd": FLSDLoss, "brier": BrierLoss, "gamblers": GamblersLoss}
+
+
+def a_batch(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(BATCH, NUM_CLASSES + 1, generator=generator)
+    labels = torch.randint(NUM_CLASSES, (BATCH,), generator=generator)
+    return logits, labels, torch.randperm(NUM_SAMPLES, generator=generator)[:BATCH]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_contract(name):
+    model, criterion = nn.Linear(3, NUM_CLASSES + 1), EVERY[name]()
+    inputs, (_, labels, index) = torch.randn(BATCH, 3), a_batch()
+    loss = criterion(model(inputs), labels, index)
+    loss.backward()
+    assert loss.shape == ()
+    assert torch.isfinite(loss)
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in model.parameters())
+    assert name not in REMEMBERING or len(criterion.state_dict()) == 1
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_reductions(name):
+    logits, labels, index = a_batch()
+    each = EVERY[name](reduction="none")(logits, labels, index)
+    assert each.shape == (BATCH,)
+    torch.testing.assert_close(EVERY[name](reduction="mean")(logits, labels, index), each.mean())
+    torch.testing.assert_close(EVERY[name](reduction="sum")(logits, labels, index), each.sum())
+    with pytest.raises(ValueError, match="'mean', 'sum' or 'none', got 'average'"):
+        EVERY[name](reduction="average")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_extreme_logits_of_any_precision_stay_finite(name, dtype):
+    logits = torch.tensor([[1e4, -1e4, 0, 0, 1e4], [-1e4, 1e4, 0, 0, 0], [0, 0, 0, 0, 1e4]], dtype=dtype)
+    logits.requires_grad_()
+    EVERY[name]()(logits, torch.tensor([0, 0, 0]), torch.arange(3)).backward()
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_memory_follows_equation_3(name):
+    criterion = REMEMBERING[name](alpha=0.8)
+    expected = torch.ones(NUM_SAMPLES)
+    for seed in range(3):
+        logits, labels, index = a_batch(seed)
+        loss = criterion(logits, labels, index)
+        p = logits.softmax(1) if name == "socrates" else logits[:, :-1].softmax(1)
+        expected[index] = adaptive_target(expected[index], p.gather(1, labels[:, None]).squeeze(1), 0.8)
+        torch.testing.assert_close(criterion.target, expected)
+        pure = (
+            socrates_loss(logits, labels, expected[index], 2.0)
+            if name == "socrates"
+            else sat_loss(logits, labels, expected[index])
+        )
+        torch.testing.assert_close(loss, pure.mean())
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_target_over_the_other_softmax(name):
+    logits, labels, index = a_batch()
+    all_columns, known = (REMEMBERING[name](alpha=0.5, target_over=over) for over in ("all", "known"))
+    all_columns(logits, labels, index)
+    known(logits, labels, index)
+    true = labels[:, None]
+    torch.testing.assert_close(all_columns.target[index], 0.5 + 0.5 * logits.softmax(1).gather(1, true).squeeze(1))
+    torch.testing.assert_close(known.target[index], 0.5 + 0.5 * logits[:, :-1].softmax(1).gather(1, true).squeeze(1))
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_eval_neither_reads_nor_writes_state(name):
+    criterion = REMEMBERING[name]()
+    logits, labels, index = a_batch()
+    criterion.target.fill_(0.3)
+    criterion.eval()
+    loss = criterion(logits, labels)
+    assert (criterion.target == 0.3).all()
+    torch.testing.assert_close(loss, criterion(logits, labels, index))
+    torch.testing.assert_close(loss, REMEMBERING[name](alpha=1.0)(logits, labels, index))
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_state_survives_saving_copying_pickling_and_moving(name):
+    criterion = REMEMBERING[name]()
+    logits, labels, index = a_batch()
+    criterion(logits, labels, index)
+    file = io.BytesIO()
+    torch.save(criterion.state_dict(), file)
+    file.seek(0)
+    restored = REMEMBERING[name]()
+    restored.load_state_dict(torch.load(file, weights_only=True))
+    copies = [restored, copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion)), criterion.to("cpu")]
+    following = a_batch(1)
+    losses = [other(*following) for other in copies]
+    for other, loss in zip(copies, losses, strict=True):
+        assert torch.equal(other.target, criterion.target)
+        assert torch.equal(loss, losses[0])
+    assert list(criterion.state_dict()) == ["target"]
+    assert not list(criterion.parameters())
+
+
+def test_moving_goes_through_to():
+    assert SocratesLoss(5).to("meta").target.device.type == "meta"
+    assert SocratesLoss(5).double().target.dtype == torch.float64
+
+
+@pytest.mark.parametrize("cast", [nn.Module.half, nn.Module.bfloat16])
+def test_a_cast_to_half_precision_leaves_the_memory_exact(cast):
+    criterion = SocratesLoss(NUM_SAMPLES, alpha=0.999)
+    logits, labels, index = a_batch()
+    criterion(logits, labels, index)
+    before = criterion.target.clone()
+    cast(criterion)
+    assert torch.equal(criterion.target, before)
+
+
+def test_stateless_form_starts_each_target_from_one():
+    logits, labels, _ = a_batch()
+    criterion = SocratesLoss(None, alpha=0.9)
+    expected = 0.9 + 0.1 * logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
+    for _ in range(2):
+        torch.testing.assert_close(criterion(logits, labels), socrates_loss(logits, labels, expected, 2.0).mean())
+    assert not criterion.state_dict()
+    assert criterion.target is None
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_non_finite_logits_leave_their_target_alone(name, bad):
+    criterion = REMEMBERING[name](alpha=0.5)
+    logits, labels, index = a_batch()
+    criterion(logits, labels, index)
+    before = criterion.target.clone()
+    for column in range(NUM_CLASSES + 1):
+        poisoned = logits.clone()
+        poisoned[2, column] = bad
+        criterion.target.copy_(before)
+        criterion(poisoned, labels, index)
+        assert torch.isfinite(criterion.target).all()
+        assert criterion.target[index[2]] == before[index[2]]
+        assert (criterion.target[index[[0, 1, 3, 4, 5, 6, 7]]] != before[index[[0, 1, 3, 4, 5, 6, 7]]]).all()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_duplicate_index_does_not_depend_on_the_order(name):
+    logits, labels, _ = a_batch()
+    index = torch.tensor([5, 5, 5, 1, 1, 2, 3, 4])
+    results = []
+    for order in (torch.arange(BATCH), torch.arange(BATCH).flip(0)):
+        criterion = REMEMBERING[name](alpha=0.5)
+        criterion(logits[order], labels[order], index[order])
+        results.append(criterion.target)
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+    single = REMEMBERING[name](alpha=0.5)
+    single(logits, labels, torch.arange(BATCH))
+    assert results[0][5] == single.target[:3].min()
+
+
+def test_module_compiles_as_one_graph_and_updates_its_memory():
+    torch.compiler.reset()
+    plain, module = SocratesLoss(NUM_SAMPLES), SocratesLoss(NUM_SAMPLES)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for seed in range(3):
+        batch = a_batch(seed)
+        torch.testing.assert_close(compiled(*batch), plain(*batch))
+    torch.testing.assert_close(module.target, plain.target)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SocratesLoss(10, gamma=-1.0), "gamma must be at least 0, got -1.0"),
+        (lambda: SocratesLoss(10, alpha=0.0), r"alpha must be in \(0, 1\], got 0.0"),
+        (lambda: SocratesLoss(10, alpha=1.01), r"alpha must be in \(0, 1\], got 1.01"),
+        (lambda: SATLoss(10, alpha=float("nan")), r"alpha must be in \(0, 1\], got nan"),
+        (lambda: SocratesLoss(0), "size of the training set.*got 0"),
+        (lambda: SocratesLoss(10, target_over="some"), "'all' or 'known', got 'some'"),  # pyright: ignore
+        (lambda: FocalLoss(-1.0), "gamma must be at least 0"),
+        (lambda: FLSDLoss(-1.0), "gamma must be at least 0"),
+        (lambda: GamblersLoss(0.5), "reward must be at least 1"),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (None, ValueError, "IndexedDataset"),
+        (torch.tensor([0, 1]), ValueError, r"labels' shape \(8,\), got \(2,\)"),
+        (torch.zeros(8), ValueError, "integers.*torch.float32"),
+        (torch.full((8,), NUM_SAMPLES), IndexError, r"0\.\.19 for num_samples=20, got values from 20 to 20"),
+        (torch.full((8,), -1), IndexError, "got values from -1 to -1"),
+    ],
+)
+def test_bad_index(name, index, error, message):
+    logits, labels, _ = a_batch()
+    criterion = REMEMBERING[name]()
+    with pytest.raises(error, match=message):
+        criterion(logits, labels, index)
+    assert (criterion.target == 1).all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_bad_labels_leave_the_memory_alone(name):
+    logits, labels, index = a_batch()
+    criterion = EVERY[name]()
+    labels[3] = NUM_CLASSES + 1
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\."):
+        criterion(logits, labels, index)
+    with pytest.raises(ValueError, match="8 integer labels"):
+        criterion(logits, labels[:4], index)
+    with pytest.raises(ValueError, match="floating-point logits"):
+        criterion(logits.long(), labels, index)
+    assert name not in REMEMBERING or (criterion.target == 1).all()
+
+
+def test_memory_on_another_device_says_what_to_do():
+    logits, labels, index = a_batch()
+    with pytest.raises(ValueError, match=r"is on meta, the labels are on cpu: call criterion.to\(device\)"):
+        SocratesLoss(NUM_SAMPLES).to("meta")(logits, labels, index)
+
+
+def test_indexed_dataset_in_a_loader():
+    data = TensorDataset(torch.arange(10.0)[:, None], torch.arange(10) % 3)
+    dataset = IndexedDataset(Subset(data, [9, 8, 7, 6]))
+    inputs, labels, index = next(iter(DataLoader(dataset, batch_size=4)))
+    assert index.tolist() == [0, 1, 2, 3]
+    assert inputs.squeeze(1).tolist() == [9, 8, 7, 6]
+    assert labels.tolist() == [0, 2, 1, 0]
+    assert dataset[-1][2] == 3
+    with pytest.raises(IndexError, match="4 samples"):
+        dataset[4]
+    with pytest.raises(ValueError, match="map-style"):
+        IndexedDataset(iter([1, 2]))
+    with pytest.raises(ValueError, match="got float"):
+        IndexedDataset([1.0])[0]
+
+
+def test_training_lowers_the_loss_and_moves_the_targets():
+    torch.manual_seed(0)
+    inputs = torch.randn(60, 5)
+    labels = (inputs[:, 0] > 0).long() + (inputs[:, 1] > 1).long()
+    model, criterion = nn.Linear(5, 4), socrates.SocratesLoss(60, gamma=1.0, alpha=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    losses = []
+    for _ in range(60):
+        loss = criterion(model(inputs), labels, torch.arange(60))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    assert ((model(inputs)[:, :-1].argmax(1) == labels).float().mean()) > 0.8
+    assert 0 < criterion.target.min() < criterion.target.max() < 1
