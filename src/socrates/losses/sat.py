@@ -13,6 +13,7 @@ from .socrates import (
     check_inputs,
     check_target,
     keep_finite,
+    reduce,
     true_class,
 )
 
@@ -63,4 +64,4 @@ class SATLoss(AdaptiveTargetLoss):
             z = logits.detach() if self.target_over == "all" else logits.detach()[:, :-1]
             p_true = true_class(at_least_single(z).softmax(dim=1), labels, logits.shape[1] - 1)
             target = keep_finite(logits, adaptive_target(previous, p_true, alpha), previous)
-        return sat_loss(logits, labels, target), target
+        return reduce(sat_loss(logits, labels, target), self.reduction), target

@@ -67,8 +67,7 @@ def socrates_loss(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) 
     """
     labels = check_inputs(logits, labels, "socrates_loss", unknown=True)
     check_target(target, labels)
-    loss, _ = _fused(logits, labels, target, check_gamma(gamma), None, False)
-    return loss
+    return _fused(logits, labels, target, check_gamma(gamma), None, "all", "none")[0]
 
 
 class AdaptiveTargetLoss(nn.Module):
@@ -98,7 +97,7 @@ class AdaptiveTargetLoss(nn.Module):
     def loss_and_target(
         self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
     ) -> tuple[Tensor, Tensor]:
-        """Loss and updated target of each sample; with `alpha` None the target stays as it is."""
+        """The batch's reduced loss and each sample's updated target; with `alpha` None the target stays as it is."""
         raise NotImplementedError
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
@@ -106,13 +105,12 @@ class AdaptiveTargetLoss(nn.Module):
         if not self.training or self.target is None:
             alpha = self.alpha if self.training else None
             start = torch.ones(labels.shape, dtype=torch.float32, device=labels.device)
-            loss, _ = self.loss_and_target(logits, labels, start, alpha)
-            return reduce(loss, self.reduction)
+            return self.loss_and_target(logits, labels, start, alpha)[0]
         index = self._check_index(index, labels)
         loss, target = self.loss_and_target(logits, labels, self._recall(index), self.alpha)
         # The lowest of several results for one index does not depend on their order, on any device.
         self.target.scatter_reduce_(0, index, target.to(self.target.dtype), "amin", include_self=False)
-        return reduce(loss, self.reduction)
+        return loss
 
     def _recall(self, index: Tensor) -> Tensor:
         assert self.target is not None
@@ -193,7 +191,7 @@ class SocratesLoss(AdaptiveTargetLoss):
     def loss_and_target(
         self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
     ) -> tuple[Tensor, Tensor]:
-        return _fused(logits, labels, previous, self.gamma, alpha, self.target_over == "known")
+        return _fused(logits, labels, previous, self.gamma, alpha, self.target_over, self.reduction)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, gamma={self.gamma}"
@@ -208,7 +206,14 @@ class _ClosedForm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Tensor, labels: Tensor, previous: Tensor, gamma: float, alpha: float | None, over_known: bool
+        ctx: Any,
+        logits: Tensor,
+        labels: Tensor,
+        previous: Tensor,
+        gamma: float,
+        alpha: float | None,
+        target_over: TargetOver,
+        reduction: Reduction,
     ) -> tuple[Tensor, Tensor]:
         z = at_least_single(logits)
         p = z.softmax(dim=1)  # (B, C + 1)
@@ -218,7 +223,7 @@ class _ClosedForm(torch.autograd.Function):
         best = _from_numpy(p.numpy().argmax(axis=1)) if on_host else p.argmax(dim=1)
         pick = torch.stack([labels, best, torch.full_like(labels, p.shape[1] - 1)], dim=1)
         previous = previous.detach().to(z.dtype)
-        log_norm_known = z[:, :-1].logsumexp(dim=1) if over_known else None
+        log_norm_known = z[:, :-1].logsumexp(dim=1) if target_over == "known" else None
         rows = [z.gather(1, pick), p.gather(1, pick), p_true, p.sum(dim=1), z.sum(dim=1), previous, log_norm_known]
         if on_host:
             with numpy.errstate(all="ignore"):
@@ -227,10 +232,12 @@ class _ClosedForm(torch.autograd.Function):
         else:
             terms = _row_terms(torch, rows, gamma, alpha)
         loss, target, factors = terms
+        if reduction == "mean":
+            factors = factors / len(labels)
         ctx.save_for_backward(p, pick, factors)
         ctx.dtype = logits.dtype
         ctx.mark_non_differentiable(target)
-        return loss, target
+        return reduce(loss, reduction), target
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -240,10 +247,10 @@ class _ClosedForm(torch.autograd.Function):
                 "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
             )
         p, pick, factors = ctx.saved_tensors
-        factors = factors * grad_outputs[0][:, None]
+        factors = factors * grad_outputs[0].reshape(-1, 1)  # one number per row, or one for all if the loss is reduced
         grad = p * factors[:, :1]
         grad.scatter_add_(1, pick, factors[:, 1:])
-        return grad.to(ctx.dtype), None, None, None, None, None
+        return grad.to(ctx.dtype), None, None, None, None, None, None
 
 
 def _row_terms(xp: Any, rows: list[Any], gamma: float, alpha: float | None) -> list[Any]:
@@ -275,9 +282,7 @@ def _row_terms(xp: Any, rows: list[Any], gamma: float, alpha: float | None) -> l
     return [-focal * bracket, target, factors]
 
 
-_fused: Callable[[Tensor, Tensor, Tensor, float, float | None, bool], tuple[Tensor, Tensor]] = cast(
-    Any, _ClosedForm
-).apply
+_fused: Callable[..., tuple[Tensor, Tensor]] = cast(Any, _ClosedForm).apply
 _from_numpy: Callable[[Any], Tensor] = cast(Any, torch).from_numpy
 
 
