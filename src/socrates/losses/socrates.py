@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 Reduction = Literal["mean", "sum", "none"]
 TargetOver = Literal["all", "known"]
+CACHED_BYTES = 1 << 20  # rows are read in blocks of this size on the CPU
 
 
 def socrates_loss_reference(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
@@ -216,15 +217,12 @@ class _ClosedForm(torch.autograd.Function):
         reduction: Reduction,
     ) -> tuple[Tensor, Tensor]:
         z = at_least_single(logits)
-        p = z.softmax(dim=1)  # (B, C + 1)
-        p_true = take_true_class(p, labels)  # from here on p holds the other classes
-        on_host = p.is_cpu and type(p) is Tensor and not torch.compiler.is_compiling()
-        # numpy's argmax is vectorised, ten times as fast as torch's, and its calls on short arrays cost a third.
-        best = _from_numpy(p.numpy().argmax(axis=1)) if on_host else p.argmax(dim=1)
+        on_host = z.is_cpu and type(z) is Tensor and not torch.compiler.is_compiling()
+        p, p_true, best, p_others, z_sum = (_read_on_host if on_host else _read)(z, labels)
         pick = torch.stack([labels, best, torch.full_like(labels, p.shape[1] - 1)], dim=1)
         previous = previous.detach().to(z.dtype)
         log_norm_known = z[:, :-1].logsumexp(dim=1) if target_over == "known" else None
-        rows = [z.gather(1, pick), p.gather(1, pick), p_true, p.sum(dim=1), z.sum(dim=1), previous, log_norm_known]
+        rows = [z.gather(1, pick), p.gather(1, pick), p_true, p_others, z_sum, previous, log_norm_known]
         if on_host:
             with numpy.errstate(all="ignore"):
                 arrays = [None if row is None else row.numpy() for row in rows]
@@ -251,6 +249,26 @@ class _ClosedForm(torch.autograd.Function):
         grad = p * factors[:, :1]
         grad.scatter_add_(1, pick, factors[:, 1:])
         return grad.to(ctx.dtype), None, None, None, None, None, None
+
+
+def _read(z: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+    """What the loss needs of whole rows: p with 0 at the true class, p_true, best, and the sums of p and z."""
+    p = z.softmax(dim=1)  # (B, C + 1)
+    p_true = take_true_class(p, labels)
+    return p, p_true, p.argmax(dim=1), p.sum(dim=1), z.sum(dim=1)
+
+
+def _read_on_host(z: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+    """`_read` for the CPU: in blocks that stay in its cache, with numpy's argmax, ten times as fast as torch's."""
+    p = torch.empty(z.shape, dtype=z.dtype)
+    size = max(1, CACHED_BYTES // (z.shape[1] * z.itemsize))
+    blocks: list[tuple[Tensor, ...]] = []
+    for p_block, z_block, labels_block in zip(p.split(size), z.split(size), labels.split(size), strict=True):
+        torch.softmax(z_block, dim=1, out=p_block)
+        p_true = take_true_class(p_block, labels_block)
+        best = _from_numpy(p_block.numpy().argmax(axis=1))
+        blocks.append((p_true, best, p_block.sum(dim=1), z_block.sum(dim=1)))
+    return (p, *(blocks[0] if len(blocks) == 1 else map(torch.cat, zip(*blocks, strict=True))))
 
 
 def _row_terms(xp: Any, rows: list[Any], gamma: float, alpha: float | None) -> list[Any]:

@@ -1,0 +1,88 @@
+"""Speed and memory of a training step's loss: SocratesLoss against cross-entropy and its own readable twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from timing import Row, interleaved
+from torch import Tensor
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+from socrates import SocratesLoss
+from socrates.losses import socrates_loss_reference
+
+NUM_SAMPLES = 50_000
+# (batch, classes): how many times the time of cross-entropy is allowed, and aimed at.
+SIZES = {(128, 10): (6.0, 3.0), (128, 100): (7.0, 3.0), (1024, 1000): (1.5, 1.2), (4096, 1000): (1.25, 1.0)}
+
+
+def steps(batch: int, classes: int) -> dict[str, Callable[[], object]]:
+    """Forward and backward of each loss on logits of a half-trained model; checks of the input included."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(classes, (batch,), generator=generator)
+    index = torch.randperm(NUM_SAMPLES, generator=generator)[:batch]
+    logits = 2 * torch.randn(batch, classes + 1, generator=generator)
+    logits.scatter_add_(1, labels[:, None], torch.full((batch, 1), 4.0))
+    known, all_columns = logits[:, :-1].contiguous().requires_grad_(), logits.requires_grad_()
+    criterion, target = SocratesLoss(NUM_SAMPLES), torch.full((batch,), 0.9)
+
+    def step(leaf: Tensor, loss: Callable[[], Tensor]) -> Callable[[], object]:
+        def run() -> None:
+            leaf.grad = None
+            loss().backward()
+
+        return run
+
+    return {
+        "SocratesLoss": step(all_columns, lambda: criterion(all_columns, labels, index)),
+        "F.cross_entropy": step(known, lambda: F.cross_entropy(known, labels)),
+        "readable twin": step(all_columns, lambda: socrates_loss_reference(all_columns, labels, target, 2.0).mean()),
+    }
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """The most memory that torch's allocator held at once during a step, beyond what it held before."""
+    run()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        run()
+    held = peak = 0
+    events: list[Any] = recorded.profiler.kineto_results.events()  # pyright: ignore[reportOptionalMemberAccess]
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """One row per size and peer: how many times faster than the peer, and how much of it is asked for."""
+    torch.set_num_threads(1)
+    table: list[Row] = []
+    for (batch, classes), (must, stretch) in SIZES.items():
+        work = f"SocratesLoss step, {batch}x{classes}"
+        times = interleaved(steps(batch, classes), repeats=(400 if batch < 1000 else 40) // (8 if quick else 1))
+        ours = times.pop("SocratesLoss")
+        for peer, milliseconds in times.items():
+            wanted = (1 / must, 1 / stretch) if peer == "F.cross_entropy" else (None, None)
+            table.append(Row(work, ours, peer, milliseconds, *wanted))
+    return table
+
+
+def memory_lines() -> list[str]:
+    """Peak memory of a step at 4096x1000, in buffers of the size of the logits."""
+    lines: list[str] = []
+    for name, run in steps(4096, 1000).items():
+        run()
+        lines.append(
+            f"peak memory of a step, 4096x1000, {name}: {peak_bytes(run) / (4096 * 1001 * 4):.2f} x the logits"
+        )
+    return lines
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(f"{row.work}: {row.ours_ms:.3f} ms, {row.peer} {row.peer_ms:.3f} ms, {row.ratio:.2f} times as fast")
+    print("\n".join(memory_lines()))
