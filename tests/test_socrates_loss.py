@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import socrates.losses.socrates
 from socrates.losses import (
     adaptive_target,
     focal_loss,
@@ -123,6 +124,18 @@ def test_torch_arithmetic_equals_numpy_arithmetic_row_by_row():
         value_and_grad(compiled, logits, labels, target, 2.0),
         value_and_grad(socrates_loss, logits, labels, target, 2.0),
     )
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 65])
+def test_reading_in_blocks_changes_nothing(monkeypatch, size):
+    logits, labels, target = batch(65)
+    whole = value_and_grad(socrates_loss, logits, labels, target, 2.0)
+    monkeypatch.setattr(socrates.losses.socrates, "CACHED_BYTES", size * logits.shape[1] * logits.itemsize)
+    assert all(map(torch.equal, value_and_grad(socrates_loss, logits, labels, target, 2.0), whole))
+
+
+def test_an_empty_batch_is_no_error():
+    assert socrates_loss(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), torch.zeros(0), 1.0).shape == (0,)
 
 
 @settings(max_examples=60, deadline=None)

@@ -263,9 +263,10 @@ def _read_on_host(z: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
     p = torch.empty(z.shape, dtype=z.dtype)
     size = max(1, CACHED_BYTES // (z.shape[1] * z.itemsize))
     blocks: list[tuple[Tensor, ...]] = []
-    for p_block, z_block, labels_block in zip(p.split(size), z.split(size), labels.split(size), strict=True):
+    for start in range(0, max(1, len(z)), size):
+        p_block, z_block = p[start : start + size], z[start : start + size]
         torch.softmax(z_block, dim=1, out=p_block)
-        p_true = take_true_class(p_block, labels_block)
+        p_true = take_true_class(p_block, labels[start : start + size])
         best = _from_numpy(p_block.numpy().argmax(axis=1))
         blocks.append((p_true, best, p_block.sum(dim=1), z_block.sum(dim=1)))
     return (p, *(blocks[0] if len(blocks) == 1 else map(torch.cat, zip(*blocks, strict=True))))
