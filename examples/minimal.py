@@ -20,9 +20,8 @@ NUM_TRAIN, NUM_CLASSES, EPOCHS, BATCH, SEEDS = 300, 10, 150, 64, range(1, 6)
 
 def load() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """300 training images and 1,497 test images of 8 x 8 pixels, drawn once."""
-    digits = load_digits()
-    images = torch.tensor(digits.data, dtype=torch.float32) / 16
-    labels = torch.tensor(digits.target)
+    pixels, digits = load_digits(return_X_y=True)
+    images, labels = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(42))
     train, test = order[:NUM_TRAIN], order[NUM_TRAIN:]
     return images[train], labels[train], images[test], labels[test]

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from . import losses
+from . import losses, metrics, pareto, scaling
 from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 
 __version__ = _version("socrates-loss")
@@ -16,4 +16,7 @@ __all__ = [
     "SATLoss",
     "SocratesLoss",
     "losses",
+    "metrics",
+    "pareto",
+    "scaling",
 ]

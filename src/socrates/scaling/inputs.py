@@ -1,0 +1,91 @@
+"""What every scaler accepts, checked once at the door."""
+
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Array: TypeAlias = Tensor | npt.NDArray[np.generic]
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = False) -> tuple[Tensor, Tensor]:
+    """Logits (N, C) without gradient and int64 labels (N,) on their device, or a ValueError that says what is wrong."""
+    z = check_logits(_tensor(logits, "logits", scaler).detach(), scaler)
+    if z.ndim != 2 or z.shape[0] == 0 or z.shape[1] < 2 + unknown_column:
+        columns = "at least 2 classes and the unknown column" if unknown_column else "at least 2 columns"
+        raise ValueError(
+            f"{scaler}.fit needs logits of shape (samples, columns) with at least 1 sample and {columns}, "
+            f"got {tuple(z.shape)}: pass one row of raw model outputs for each sample"
+        )
+    y = _tensor(labels, "labels", scaler)
+    if y.dtype not in INTEGERS:
+        raise ValueError(f"{scaler}.fit needs integer class labels, got {y.dtype}: convert them, e.g. labels.long()")
+    if y.shape != z.shape[:1]:
+        raise ValueError(
+            f"{scaler}.fit needs one label a row, shape ({len(z)},), got {tuple(y.shape)}: "
+            f"pass class indices, not one-hot rows"
+        )
+    y = y.to(device=z.device, dtype=torch.int64)
+    num_classes = z.shape[1] - unknown_column
+    if int(y.min()) < 0 or int(y.max()) >= num_classes:
+        raise ValueError(
+            f"{scaler}.fit needs labels from 0 to {num_classes - 1}, got {int(y.min())} to {int(y.max())}: "
+            + (
+                "the last column is the unknown class and is never a label"
+                if unknown_column
+                else "check the label encoding"
+            )
+        )
+    _check_finite(z, scaler)
+    return z, y
+
+
+def check_logits(logits: Tensor, scaler: str, columns: int = 0) -> Tensor:
+    """The logits themselves if they are floating point and, for columns > 0, have that many columns."""
+    if not isinstance(logits, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"{scaler} is called on torch tensors, got {type(logits).__name__}: wrap it in torch.tensor")
+    if logits.dtype not in FLOATS:
+        raise ValueError(
+            f"{scaler} needs floating-point logits, got {logits.dtype}: pass raw outputs, e.g. logits.float()"
+        )
+    if columns and (logits.ndim == 0 or logits.shape[-1] != columns):
+        raise ValueError(
+            f"{scaler} was fitted on {columns} columns, got logits of shape {tuple(logits.shape)}: "
+            f"use the outputs of the same model, or fit again"
+        )
+    return logits
+
+
+def _tensor(values: object, name: str, scaler: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values
+    if not isinstance(values, np.ndarray):
+        raise ValueError(
+            f"{scaler}.fit needs {name} as a torch tensor or a numpy array, got {type(values).__name__}: "
+            f"wrap them in torch.tensor"
+        )
+    array = cast("npt.NDArray[Any]", values)
+    try:
+        # Torch warns about arrays that it may not write to, and cannot read reversed or byte-swapped ones.
+        ready = array.flags.writeable and array.flags.c_contiguous and array.dtype.isnative
+        return torch.as_tensor(array if ready else array.astype(array.dtype.type, order="C"))
+    except TypeError as error:
+        raise ValueError(f"{scaler}.fit cannot use {name} of numpy type {array.dtype}: convert with .astype") from error
+
+
+def _check_finite(logits: Tensor, scaler: str) -> None:
+    # A NaN or an infinity always reaches the sum; the slow look at each element is only for a sum that is not finite.
+    wide = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
+    if bool(torch.isfinite(logits.sum(dtype=wide))):
+        return
+    bad = ~torch.isfinite(logits).all(dim=1)
+    if bool(bad.any()):
+        raise ValueError(
+            f"{scaler}.fit needs finite logits, {int(bad.sum())} of {len(logits)} rows hold NaN or infinity, "
+            f"the first is row {int(bad.int().argmax())}: drop those rows or repair the model that wrote them"
+        )

@@ -1,0 +1,122 @@
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from socrates import pareto
+
+
+def front(points):
+    """Positions on the front: the functions return the items given, and here the items are positions."""
+    return pareto.front(range(len(points)), key=lambda i: points[i])
+
+
+def ties(points):
+    return pareto.ties(range(len(points)), key=lambda i: points[i])
+
+
+def best(points):
+    return pareto.best(range(len(points)), key=lambda i: points[i])
+
+
+def dominates(a, b):
+    return a[0] <= b[0] and a[1] <= b[1] and a[:2] != b[:2]
+
+
+values = st.integers(0, 6).map(lambda i: i / 6)
+clouds = st.lists(st.tuples(values, values, values), min_size=1, max_size=25)
+
+
+def test_worked_example():
+    # Scaled to 0..1: (0, 1), (0.5, 0.25), (1, 0); distances 1, 0.559, 1. The fourth is dominated by the second.
+    points = [(0.10, 0.09), (0.15, 0.03), (0.20, 0.01), (0.16, 0.04)]
+    assert front(points) == [0, 1, 2]
+    assert ties(points) == [1]
+    assert best(points) == 1
+
+
+def test_ties_go_by_class_wise_ece_then_error_then_position():
+    assert best([(0.1, 0.2, 0.08), (0.2, 0.1, 0.07)]) == 1
+    assert best([(0.2, 0.1, 0.07), (0.1, 0.2, 0.07)]) == 1
+    assert best([(0.2, 0.1), (0.1, 0.2)]) == 1
+    assert best([(0.1, 0.1), (0.1, 0.1)]) == 0
+
+
+def test_class_wise_ece_matters_only_in_ties():
+    assert best([(0.1, 0.1, 0.9), (0.2, 0.2, 0.0)]) == 0
+
+
+def test_dominated_candidates_set_the_range_too():
+    # Alone, (0.10, 0.06) and (0.11, 0.01) tie at distance 1; the dominated outlier makes error differences small.
+    assert ties([(0.10, 0.06), (0.11, 0.01)]) == [0, 1]
+    assert ties([(0.10, 0.06), (0.11, 0.01), (0.90, 0.07)]) == [1]
+
+
+def test_one_axis_without_width():
+    assert best([(0.1, 0.3), (0.1, 0.2), (0.1, 0.4)]) == 1
+    assert front([(0.3, 0.1), (0.2, 0.1)]) == [1]
+
+
+def test_single_point_and_copies():
+    assert front([(0.5, 0.5)]) == ties([(0.5, 0.5)]) == [0]
+    assert best([(0.5, 0.5)]) == 0
+    assert front([(1, 1), (0, 0), (0, 0)]) == [1, 2]
+
+
+def test_mappings_and_key():
+    rows = [{"error": 0.2, "ece": 0.2, "epoch": 1}, {"error": 0.1, "ece": 0.1, "epoch": 2}]
+    assert pareto.best(rows) is rows[1]
+    assert pareto.front(rows) == pareto.ties(rows) == rows[1:]
+
+    @dataclass
+    class Run:
+        accuracy: float
+        ece: float
+
+    runs = [Run(0.9, 0.1), Run(0.8, 0.2)]
+    assert pareto.front(runs, key=lambda run: (1 - run.accuracy, run.ece)) == runs[:1]
+
+
+@pytest.mark.parametrize("function", [pareto.front, pareto.ties, pareto.best])
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([], "no points"),
+        ([(0.1, 0.2), (math.nan, 0.1)], r"point 1 is \(nan, 0.1\)"),
+        ([(0.1, math.inf)], "point 0 .*infinity"),
+        ([(0.1, 0.2, math.nan)], "point 0 .*NaN"),
+        ([(0.1, 0.2), (0.1,)], "point 1 has 1 values"),
+        ([(0.1, 0.2, 0.3, 0.4)], "point 0 has 4 values"),
+        ([(0.1, 0.2, 0.3), (0.1, 0.2)], "point 1 has no cw_ece"),
+        ([{"error": 0.1}], "point 0 is {'error': 0.1}: expected"),
+        ([0.1], "point 0 is 0.1"),
+        ([("a", "b")], "point 0"),
+    ],
+)
+def test_bad_points_are_named(function, points, message):
+    with pytest.raises(ValueError, match=message):
+        function(points)
+
+
+@given(clouds)
+def test_front_is_exactly_the_undominated(points):
+    expected = {i for i, p in enumerate(points) if not any(dominates(q, p) for q in points)}
+    kept = front(points)
+    assert set(kept) == expected
+    assert kept == sorted(kept, key=lambda i: points[i][0])
+
+
+@given(clouds, st.randoms(use_true_random=False))
+def test_best_does_not_depend_on_the_order(points, random):
+    shuffled = points.copy()
+    random.shuffle(shuffled)
+    assert pareto.best(points) == pareto.best(shuffled)
+    assert best(points) in ties(points)
+    assert set(ties(points)) <= set(front(points))
+
+
+@given(clouds, st.floats(0.01, 100))
+def test_scale_of_an_axis_does_not_matter(points, factor):
+    assert ties([(factor * error, ece) for error, ece, _ in points]) == ties(points)

@@ -1,0 +1,179 @@
+"""What every scaler promises, as one table of cases."""
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from scaling_cases import with_unknown
+from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
+
+SCALERS = [TemperatureScaling, VectorScaling, MatrixScaling, ReadoutScaling]
+LOGITS, LABELS = with_unknown(600, 4, 1.7, 1.0)
+
+every_scaler = pytest.mark.parametrize("make", SCALERS)
+
+
+@every_scaler
+def test_unfitted_is_the_identity(make):
+    assert torch.equal(make()(LOGITS), LOGITS)
+    assert make().report is None
+
+
+@every_scaler
+def test_fit_returns_self_and_reports(make):
+    scaler = make()
+    assert scaler.fit(LOGITS, LABELS) is scaler
+    assert scaler.report.num_samples == 600
+    assert scaler.report.nll_after < scaler.report.nll_before
+    assert scaler.report.converged
+
+
+@every_scaler
+def test_nothing_is_trainable(make):
+    scaler = make().fit(LOGITS, LABELS)
+    assert list(scaler.parameters()) == []
+    inputs = LOGITS.clone().requires_grad_()
+    scaler(inputs).logsumexp(dim=1).sum().backward()
+    assert float(inputs.grad.abs().sum()) > 0
+
+
+@every_scaler
+def test_numpy_and_torch_agree(make):
+    expected = make().fit(LOGITS, LABELS)(LOGITS)
+    locked = LOGITS.numpy().copy()
+    locked.flags.writeable = False
+    swapped = LOGITS.numpy().astype(">f4")
+    for logits in (LOGITS.numpy(), locked, swapped, np.asfortranarray(LOGITS.numpy())):
+        assert torch.allclose(make().fit(logits, LABELS.numpy().astype(np.int32))(LOGITS), expected, atol=1e-5)
+    assert torch.allclose(make().fit(LOGITS.clone().requires_grad_(), LABELS.to(torch.uint8))(LOGITS), expected)
+
+
+@every_scaler
+def test_input_is_left_alone(make):
+    logits, labels = LOGITS.clone(), LABELS.clone()
+    make().fit(logits, labels)(logits)
+    assert torch.equal(logits, LOGITS)
+    assert torch.equal(labels, LABELS)
+
+
+@every_scaler
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_type_and_leading_shape_are_kept(make, dtype):
+    scaler = make().fit(LOGITS.to(dtype), LABELS)
+    out = scaler(LOGITS[:6].to(dtype).reshape(2, 3, 5))
+    assert out.dtype == dtype
+    assert out.shape == (2, 3, 5)
+    assert torch.allclose(out.reshape(6, 5), scaler(LOGITS[:6].to(dtype)))
+
+
+@every_scaler
+def test_state_moves_into_a_fresh_scaler(make):
+    scaler, fresh = make().fit(LOGITS, LABELS), make()
+    file = io.BytesIO()
+    torch.save(scaler.state_dict(), file)
+    file.seek(0)
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(fresh(LOGITS), scaler(LOGITS))
+    with pytest.raises(ValueError, match="fitted on 5 columns"):
+        fresh(LOGITS[:, :4])
+    model = nn.Sequential(nn.Linear(3, 5), make())
+    model.load_state_dict(nn.Sequential(nn.Linear(3, 5), scaler).state_dict())
+    assert torch.equal(model[1](LOGITS), scaler(LOGITS))
+
+
+@every_scaler
+def test_copies_keep_fit_and_report(make):
+    scaler = make().fit(LOGITS, LABELS)
+    for twin in (copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))):
+        assert torch.equal(twin(LOGITS), scaler(LOGITS))
+        assert twin.report == scaler.report
+
+
+@every_scaler
+def test_fit_again_forgets_the_first(make):
+    scaler = make().fit(2 * LOGITS[:, [0, 1, 4]], LABELS % 2).fit(LOGITS, LABELS)
+    assert torch.equal(scaler(LOGITS), make().fit(LOGITS, LABELS)(LOGITS))
+
+
+@every_scaler
+def test_exports_behind_a_model(make):
+    model = nn.Sequential(nn.Linear(3, 5), make().fit(LOGITS, LABELS)).eval()
+    images = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    batch = torch.export.Dim("batch", min=2, max=64)
+    exported = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
+    more = torch.randn(7, 3, generator=torch.Generator().manual_seed(1))
+    assert torch.allclose(exported.module()(more), model(more), atol=1e-6)
+
+
+@every_scaler
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_folded_layer_equals_layer_and_scaler(make, bias, dtype):
+    scaler = make().fit(LOGITS, LABELS)
+    linear = nn.Linear(3, 5, bias=bias).to(dtype)
+    before = copy.deepcopy(linear.state_dict())
+    features = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    assert torch.allclose(scaler.fold(linear)(features), scaler(linear(features)), atol=tolerance, rtol=tolerance)
+    assert all(torch.equal(linear.state_dict()[name], before[name]) for name in before)
+    assert torch.equal(make().fold(linear)(features), linear(features))  # unfitted
+
+
+@every_scaler
+def test_misfits_are_refused_after_fit(make):
+    scaler = make().fit(LOGITS, LABELS)
+    with pytest.raises(ValueError, match=r"fitted on 5 columns, got logits of shape \(2, 4\)"):
+        scaler(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"floating-point logits, got torch\.int64"):
+        scaler(torch.zeros(2, 5, dtype=torch.long))
+    with pytest.raises(ValueError, match="torch tensors, got ndarray"):
+        scaler(np.zeros((2, 5)))
+    with pytest.raises(ValueError, match="out_features=4"):
+        scaler.fold(nn.Linear(3, 4))
+
+
+def spoiled(value):
+    logits = torch.randn(4, 3)
+    logits[2, 1] = value
+    return logits
+
+
+GOOD, FINE = torch.randn(4, 3), torch.tensor([0, 1, 0, 1])
+BAD = {
+    "one-dimensional": (torch.randn(4), FINE, r"shape \(samples, columns\).*got \(4,\)"),
+    "three-dimensional": (torch.randn(4, 3, 2), FINE, r"got \(4, 3, 2\)"),
+    "one column": (torch.randn(4, 1), FINE, r"got \(4, 1\)"),
+    "empty": (torch.randn(0, 3), FINE[:0], r"at least 1 sample.*got \(0, 3\)"),
+    "integer logits": (torch.ones(4, 3, dtype=torch.long), FINE, "floating-point logits, got torch.int64"),
+    "complex logits": (torch.ones(4, 3, dtype=torch.complex64), FINE, "floating-point"),
+    "NaN": (spoiled(np.nan), FINE, "finite logits, 1 of 4 rows.*first is row 2"),
+    "infinity": (spoiled(-np.inf), FINE, "finite logits, 1 of 4 rows"),
+    "list": ([[0.1, 0.2]], FINE, "torch tensor or a numpy array, got list"),
+    "list of labels": (GOOD, [0, 1, 0, 1], "labels as a torch tensor"),
+    "strange numpy type": (np.array([["a", "b"]]), FINE, "numpy type"),
+    "float labels": (GOOD, FINE.float(), "integer class labels, got torch.float32"),
+    "boolean labels": (GOOD, FINE.bool(), "integer class labels, got torch.bool"),
+    "one-hot labels": (GOOD, torch.eye(3, dtype=torch.long)[FINE], "one label a row.*not one-hot"),
+    "too few labels": (GOOD, FINE[:3], r"shape \(4,\), got \(3,\)"),
+    "label too large": (GOOD, FINE + 2, "labels from 0 to .*, got 2 to 3"),
+    "negative label": (GOOD, FINE - 1, "labels from 0 to .*, got -1 to 0"),
+}
+
+
+@every_scaler
+@pytest.mark.parametrize("case", BAD.values(), ids=BAD.keys())
+def test_bad_input_is_named(make, case):
+    logits, labels, message = case
+    with pytest.raises(ValueError, match=message) as caught:
+        make().fit(logits, labels)
+    assert make.__name__ in str(caught.value)
+
+
+def test_readout_needs_two_classes_beside_the_unknown():
+    with pytest.raises(ValueError, match="2 classes and the unknown column"):
+        ReadoutScaling().fit(torch.randn(4, 2), torch.zeros(4, dtype=torch.long))
