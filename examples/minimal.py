@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 
 import torch
 from sklearn.datasets import load_digits
@@ -64,9 +65,15 @@ def main() -> None:
     print(f"digits, {NUM_TRAIN} training images, MLP, {len(SEEDS)} seeds, mean ± std, test set, %\n")
     print(f"{'loss':15s} {'accuracy':>14s} {'ECE':>14s} {'ECE if calibrated':>19s}")
     for name, runs in results.items():
-        columns = [f"{100 * statistics.mean(v):5.2f} ± {100 * statistics.stdev(v):4.2f}" for v in zip(*runs, strict=True)]
+        columns = [mean_and_std(values) for values in zip(*runs, strict=True)]
         print(f"{name:15s} {columns[0]:>14s} {columns[1]:>14s} {columns[2]:>19s}")
-    print(f"\nThe last column is what a perfectly calibrated model would measure here. {time.perf_counter() - start:.0f} s.")
+    elapsed = time.perf_counter() - start
+    print(f"\nThe last column is what a perfectly calibrated model would measure here. {elapsed:.0f} s.")
+
+
+def mean_and_std(shares: Sequence[float]) -> str:
+    """Of shares, in percent."""
+    return f"{100 * statistics.mean(shares):5.2f} ± {100 * statistics.stdev(shares):4.2f}"
 
 
 if __name__ == "__main__":

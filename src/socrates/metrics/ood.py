@@ -1,0 +1,72 @@
+"""Telling known from unknown by a score: the known class is the positive one, and known samples score higher."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from socrates.metrics.inputs import open_scores
+
+Array = npt.NDArray[Any]
+ScoresLike = torch.Tensor | npt.ArrayLike
+
+
+def auroc(known: ScoresLike, unknown: ScoresLike) -> float:
+    """Chance that a known sample scores above an unknown one; equal scores count one half.
+
+    Args:
+        known: (N,) scores of in-distribution samples, such as confidences.
+        unknown: (M,) scores of out-of-distribution samples.
+
+    >>> auroc(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4])
+    0.75
+    """
+    positives, negatives = _sorted(known, unknown)
+    below = np.searchsorted(positives, negatives, side="left").sum(dtype=np.float64)
+    up_to = np.searchsorted(positives, negatives, side="right").sum(dtype=np.float64)
+    return float(1 - (below + up_to) / (2 * len(positives) * len(negatives)))
+
+
+def aupr(known: ScoresLike, unknown: ScoresLike) -> float:
+    """Average precision of calling a sample known; equal scores are called together.
+
+    Args: as for `auroc`.
+
+    >>> round(aupr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4]), 4)
+    0.8667
+    """
+    positives, negatives = _sorted(known, unknown)
+    known_called = len(positives) - np.searchsorted(positives, positives, side="left")
+    unknown_called = len(negatives) - np.searchsorted(negatives, positives, side="left")
+    return float((known_called / (known_called + unknown_called)).mean())
+
+
+def fpr_at_tpr(known: ScoresLike, unknown: ScoresLike, tpr: float = 0.95) -> float:
+    """Share of unknown samples called known at the highest threshold that calls at least `tpr` of the known ones known.
+
+    Args:
+        known: (N,) scores of in-distribution samples.
+        unknown: (M,) scores of out-of-distribution samples.
+        tpr: share of known samples to be called known, above 0 and up to 1.
+
+    >>> fpr_at_tpr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4], tpr=0.6)
+    0.0
+    """
+    if not 0 < tpr <= 1:
+        raise ValueError(f"tpr={tpr!r}, expected a share above 0 and up to 1")
+    positives, negatives = _sorted(known, unknown)
+    needed = math.ceil(tpr * len(positives))
+    if (needed - 1) / len(positives) >= tpr:  # the product was rounded up past a whole number
+        needed -= 1
+    threshold = float(positives[-needed])
+    return float(np.mean(negatives >= threshold))
+
+
+def _sorted(known: ScoresLike, unknown: ScoresLike) -> tuple[Array, Array]:
+    positives = open_scores(known, "known").astype(np.float64)
+    negatives = open_scores(unknown, "unknown").astype(np.float64)
+    return np.sort(positives), np.sort(negatives)

@@ -1,0 +1,113 @@
+"""What the unknown column means: the one place that turns logits into probabilities, confidence and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Array = npt.NDArray[Any]
+Reading = Literal["answer", "abstain", "renormalize", "spread"]
+READINGS = ("answer", "abstain", "renormalize", "spread")
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Probabilities, confidence and predicted class of N samples, as `predict` reads them.
+
+    Every metric takes it in the place of `probs`. It unpacks into its three arrays.
+
+    Args:
+        probs: (N, C) probabilities; the rows sum to less than 1 where belief in "unknown" is left out.
+        confidence: (N,) probability of the predicted class.
+        predicted: (N,) predicted class; `num_classes` stands for unknown.
+        num_classes: number of known classes, the leading columns of `probs`.
+
+    >>> import torch
+    >>> probs, confidence, predicted = predict(torch.tensor([[0.0, 0.0, 2.0]]), unknown="renormalize")
+    >>> probs, predicted
+    (tensor([[0.5000, 0.5000]]), tensor([0]))
+    """
+
+    probs: torch.Tensor | Array
+    confidence: torch.Tensor | Array
+    predicted: torch.Tensor | Array
+    num_classes: int
+
+    def __iter__(self) -> Iterator[torch.Tensor | Array]:
+        return iter((self.probs, self.confidence, self.predicted))
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+
+def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None) -> Prediction:
+    """Turn logits into probabilities, confidence and predicted class under one reading of the unknown column.
+
+    The unknown column is the last one; c known classes stand before it.
+
+    | `unknown`     | probabilities                    | predicted class                                       |
+    |---------------|----------------------------------|-------------------------------------------------------|
+    | None          | softmax; there is no such column | argmax over all columns                               |
+    | "answer"      | softmax over c + 1               | argmax over c + 1: unknown is an answer, never right  |
+    | "abstain"     | the first c of the same softmax  | argmax over c; rows sum to less than 1                |
+    | "renormalize" | softmax over the c known logits  | argmax over c                                         |
+    | "spread"      | p_k + p_unknown / c              | argmax over c                                         |
+
+    Args:
+        logits: (N, C) floating point, torch or numpy; the result is of the same kind, on the same device, and
+            differentiable. float16 and bfloat16 are read in float32.
+        unknown: the reading.
+
+    >>> import torch
+    >>> logits = torch.tensor([[2.0, 1.0, 3.0]])
+    >>> predict(logits, unknown="answer").predicted
+    tensor([2])
+    >>> predict(logits, unknown="abstain").confidence
+    tensor([0.2447])
+    """
+    if unknown is not None and unknown not in READINGS:
+        raise ValueError(f"unknown={unknown!r} is no reading of the unknown class: expected None or one of {READINGS}")
+    tensor = _checked_logits(logits, least=1 if unknown is None else 2)  # (N, C) or (N, c + 1)
+    num_classes = tensor.shape[1] - (unknown is not None)
+    if unknown == "renormalize":
+        tensor = tensor[:, :num_classes]
+    probs = tensor.softmax(dim=1)
+    if unknown == "abstain":
+        probs = probs[:, :num_classes]
+    elif unknown == "spread":
+        probs = probs[:, :num_classes] + probs[:, num_classes:] / num_classes
+    predicted = probs.argmax(dim=1)
+    confidence = probs.gather(1, predicted[:, None]).squeeze(1)
+    if isinstance(logits, torch.Tensor):
+        return Prediction(probs, confidence, predicted, num_classes)
+    return Prediction(probs.numpy(), confidence.numpy(), predicted.numpy(), num_classes)
+
+
+def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.Tensor:
+    """The logits as a float32 or float64 tensor, or a ValueError that says what is wrong with them."""
+    if isinstance(logits, torch.Tensor):
+        tensor = logits
+    else:
+        try:
+            array = np.asarray(logits)
+            wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+            tensor = torch.tensor(array.astype(np.float64) if wide else array)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"logits do not form a numeric array ({error}): pass an (N, C) tensor or array") from error
+    if not tensor.is_floating_point():
+        raise ValueError(f"logits have dtype {tensor.dtype}, expected floating point: convert them with .float()")
+    if tensor.ndim != 2 or tensor.shape[0] == 0 or tensor.shape[1] < least:
+        why = "one unknown column, the last, and at least one known class" if least == 2 else "one row a sample"
+        raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.float()
+    finite = torch.isfinite(tensor.detach()).all(dim=1)
+    if not bool(finite.all()):
+        row = int((~finite).int().argmax())
+        raise ValueError(f"logits of row {row} hold NaN or infinity: look for the cause in the model or drop the row")
+    return tensor

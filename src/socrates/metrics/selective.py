@@ -1,0 +1,109 @@
+"""Selective classification: what accuracy remains if the least confident answers are withheld."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from socrates.metrics.binning import grouped
+from socrates.metrics.inputs import LabelsLike, ProbsLike, open_samples, open_scores
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """The risk-coverage curve, one point for each distinct confidence, from the most confident down.
+
+    Args:
+        coverage: share of samples answered, rising to 1.
+        risk: share of wrong answers among them.
+        threshold: the least confidence that is answered.
+
+    >>> curve = risk_coverage([[0.9, 0.1], [0.6, 0.4]], [0, 1])
+    >>> curve.coverage, curve.risk
+    (array([0.5, 1. ]), array([0. , 0.5]))
+    """
+
+    coverage: Array
+    risk: Array
+    threshold: Array
+
+
+def risk_coverage(
+    probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None
+) -> RiskCoverage:
+    """Share of wrong answers as the answered share grows; samples of equal confidence are answered together.
+
+    Args:
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        labels: (N,) class numbers.
+        confidence: (N,) scores to rank by, such as 1 - p_unknown, in the place of the predicted class's probability.
+
+    >>> risk_coverage([[0.9, 0.1], [0.6, 0.4]], [0, 1], confidence=[0.1, 0.2]).risk
+    array([1. , 0.5])
+    """
+    top = open_samples(probs, labels).top()
+    score = top.confidence if confidence is None else open_scores(confidence, "confidence")
+    if len(score) != len(top.correct):
+        raise ValueError(f"{len(score)} confidences for {len(top.correct)} rows of probs: expected one a row")
+    groups = grouped(score, top.correct)
+    answered = np.cumsum(groups.count[::-1])
+    right = np.cumsum(groups.correct[::-1])
+    return RiskCoverage(answered / len(score), 1 - right / answered, groups.mean(groups.confidence)[::-1])
+
+
+def aurc(probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None) -> float:
+    """Area under the risk-coverage curve: the risk at each sample's own threshold, averaged over the samples.
+
+    Args: as for `risk_coverage`.
+
+    >>> aurc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
+    0.25
+    """
+    curve = risk_coverage(probs, labels, confidence)
+    return float(curve.risk @ np.diff(curve.coverage, prepend=0.0))
+
+
+def augrc(probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None) -> float:
+    """Area under the generalised risk-coverage curve (Traub et al., 2024): the mean share of undetected failures.
+
+    The generalised risk is the share of all samples that are both answered and wrong; it is integrated over the
+    coverage by trapezes. The result lies in [0, 1/2] and weighs every failure by its rank alone.
+
+    Args: as for `risk_coverage`.
+
+    >>> augrc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
+    0.125
+    """
+    curve = risk_coverage(probs, labels, confidence)
+    failures = np.append(0.0, curve.risk * curve.coverage)
+    return float((failures[1:] + failures[:-1]) @ np.diff(curve.coverage, prepend=0.0) / 2)
+
+
+def coverage_at_risk(
+    probs: ProbsLike,
+    labels: LabelsLike,
+    max_risk: float,
+    confidence: torch.Tensor | npt.ArrayLike | None = None,
+) -> float:
+    """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
+
+    Args:
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        labels: (N,) class numbers.
+        max_risk: greatest share of wrong answers allowed, in [0, 1].
+        confidence: as for `risk_coverage`.
+
+    >>> coverage_at_risk([[0.9, 0.1], [0.6, 0.4]], [0, 1], max_risk=0.1)
+    0.5
+    """
+    if not 0 <= max_risk <= 1:
+        raise ValueError(f"max_risk={max_risk!r}, expected a share of wrong answers from 0 to 1")
+    curve = risk_coverage(probs, labels, confidence)
+    # Shares of integers: a slack far below 1 / N keeps a limit such as 0.1 from failing by rounding.
+    return float(curve.coverage[curve.risk <= max_risk + 1e-12].max(initial=0.0))

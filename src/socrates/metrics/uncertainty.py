@@ -1,0 +1,179 @@
+"""How far to trust a measured value: its confidence interval, and what perfect calibration would have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from socrates.metrics.calibration import (
+    ada_ece,
+    ada_ece_of,
+    debiased_ece,
+    debiased_ece_of,
+    ece,
+    ece_of,
+    mce,
+    mce_of,
+)
+from socrates.metrics.inputs import LabelsLike, ProbsLike, Samples, check_positive, open_probs, open_samples
+from socrates.metrics.predictions import Prediction
+from socrates.metrics.scoring import accuracy, accuracy_of, brier, brier_of_rows, nll, nll_of_rows, per_sample
+from socrates.metrics.smooth import smooth_ece, smooth_ece_of
+
+Array = npt.NDArray[Any]
+Metric = Callable[..., float]
+
+# The same metrics as functions of less than the whole matrix: it need not be copied for each resample.
+_OF_TOP: dict[Metric, Metric] = {
+    ece: ece_of,
+    mce: mce_of,
+    ada_ece: ada_ece_of,
+    debiased_ece: debiased_ece_of,
+    smooth_ece: smooth_ece_of,
+    accuracy: accuracy_of,
+}
+_OF_ROWS: dict[Metric, Callable[..., Array]] = {nll: nll_of_rows, brier: brier_of_rows}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A measured value and its confidence interval.
+
+    >>> Interval(estimate=0.05, low=0.04, high=0.07).high
+    0.07
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+def bootstrap(
+    metric: Metric,
+    probs: ProbsLike,
+    labels: LabelsLike,
+    *,
+    num_resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Percentile interval of a metric over resamples of the samples, drawn with replacement.
+
+    The metrics of this package that read only the top class, or average over samples, are computed without copying
+    `probs` for each resample; `cw_ece` and any other callable are called on resampled rows.
+
+    Args:
+        metric: any `metric(probs, labels)`; `functools.partial(ece, num_bins=10)` sets options.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        labels: (N,) class numbers.
+        num_resamples: number of resamples.
+        confidence: share of the resamples that the interval holds.
+        seed: the same seed gives the same interval.
+
+    >>> from socrates.metrics import accuracy
+    >>> bootstrap(accuracy, [[0.9, 0.1], [0.6, 0.4]] * 50, [0, 1] * 50)
+    Interval(estimate=0.5, low=0.4, high=0.6)
+    """
+    check_positive("num_resamples", num_resamples)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r}, expected a share between 0 and 1, such as 0.95")
+    samples = open_samples(probs, labels)
+    of_index = _of_index(metric, probs, samples)
+    rng = np.random.default_rng(seed)
+    values = [of_index(rng.integers(0, len(samples), len(samples))) for _ in range(num_resamples)]
+    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(metric(probs, labels)), float(low), float(high))
+
+
+def floor(
+    metric: Metric, probs: ProbsLike, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
+) -> float:
+    """What the metric would be if the model were perfectly calibrated: labels are drawn from the probabilities.
+
+    A finite sample never measures 0: an ECE is bad news only as far as it stands above this floor. For metrics of the
+    top class, every answer is right with a chance of exactly its confidence, under every reading of the unknown class.
+    Other metrics need rows that sum to 1 over the known classes.
+
+    Args:
+        metric: any `metric(probs, labels)`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        num_draws: number of sets of labels drawn.
+        seed: the same seed gives the same value.
+        quantile: this quantile of the draws in the place of their mean; 0.95 gives a test at the level of 5 %.
+
+    >>> from socrates.metrics import ece
+    >>> round(floor(ece, [[0.7, 0.3]] * 100), 2)
+    0.04
+    """
+    check_positive("num_draws", num_draws)
+    if quantile is not None and not 0 <= quantile <= 1:
+        raise ValueError(f"quantile={quantile!r}, expected None or a share from 0 to 1")
+    rng = np.random.default_rng(seed)
+    samples = open_probs(probs)
+    of_top = _find(metric, _OF_TOP)
+    if of_top is not None:
+        top = samples.top()
+        draws = (rng.random(len(samples)) < top.confidence for _ in range(num_draws))
+        values = [float(of_top(replace(top, correct=correct))) for correct in draws]
+    else:
+        values = [float(metric(probs, labels)) for labels in _draw_labels(samples, num_draws, rng)]
+    return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
+
+
+def _of_index(metric: Metric, probs: ProbsLike, samples: Samples) -> Callable[[Array], float]:
+    """The metric as a function of the positions of a resample."""
+    of_top, of_rows = _find(metric, _OF_TOP), _find(metric, _OF_ROWS)
+    if of_top is not None:
+        top = samples.top()
+        return lambda index: float(of_top(top.take(index)))
+    if of_rows is not None:
+        scores = per_sample(samples, of_rows)
+        return lambda index: float(scores[index].mean())
+    return lambda index: float(metric(_take(probs, index), samples.labels[index]))
+
+
+def _take(probs: ProbsLike, index: Array) -> ProbsLike:
+    """The rows at these positions, of the kind that was given."""
+    if isinstance(probs, Prediction):
+        taken, confidence, predicted = (cast("Array", _take(part, index)) for part in probs)
+        return Prediction(taken, confidence, predicted, probs.num_classes)
+    if isinstance(probs, torch.Tensor):
+        return probs[torch.tensor(index, device=probs.device)]
+    return np.asarray(probs)[index]
+
+
+def _find(metric: Metric, table: dict[Metric, Any]) -> Any:
+    """The table's entry for a metric or for a partial of one that sets keywords; None if there is none."""
+    if isinstance(metric, partial):
+        inner = cast("partial[float]", metric)
+        entry = None if inner.args else _find(inner.func, table)
+        return entry and partial(entry, **inner.keywords)
+    try:
+        return table.get(metric)
+    except TypeError:  # a callable that cannot be hashed
+        return None
+
+
+def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> Array:
+    """Labels drawn from the rows, (num_draws, N): the place of a uniform number among the row's cumulative sums."""
+    labels = np.empty((num_draws, len(samples)), np.int32)
+    for rows, chunk in samples.chunks():
+        reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
+        if np.abs(reached[:, -1] - 1).max() > 0.05:
+            raise ValueError(
+                f"rows sum to {reached[:, -1].min():.6g} over the known classes, so labels cannot be drawn from them: "
+                'read the unknown class with predict(logits, unknown="renormalize") or "spread"'
+            )
+        # Row r is moved to [r, r + 1), so that one search serves all rows.
+        row = np.arange(len(chunk))[:, None]
+        steps = (reached / reached[:, -1:] + row).ravel()
+        place = np.searchsorted(steps, (rng.random((len(chunk), num_draws)) + row).ravel(), side="right")
+        label = np.reshape(place, (len(chunk), num_draws)) - row * samples.num_classes
+        labels[:, rows] = np.transpose(np.minimum(label, samples.num_classes - 1))
+    return labels
