@@ -1,4 +1,4 @@
-"""Every benchmark in one run: prints the table, and with --write puts it into the README.
+"""Every benchmark in one run: prints the table, and with --write puts it into docs/benchmarks.md and the README.
 
 make bench                                  the whole table, some minutes
 python benchmarks/run.py losses --quick     one part, fewer repeats
@@ -16,7 +16,8 @@ import torch
 from timing import Row
 
 PARTS = ("losses", "metrics", "scaling")
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = "python benchmarks/run.py --write"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 
 
@@ -37,7 +38,7 @@ def verdict(row: Row) -> str:
 
 
 def markdown(rows: list[Row], lines: list[str]) -> str:
-    """The table and the lines about memory, as they stand in the README."""
+    """The table, the versions and the lines about memory."""
     table = ["| work | ours | peer | peer's time | times as fast | asked for |", "|---|---|---|---|---|---|"]
     for row in rows:
         cells = [
@@ -52,6 +53,16 @@ def markdown(rows: list[Row], lines: list[str]) -> str:
     versions = f"torch {torch.__version__}, numpy {numpy.__version__}, {platform.machine()}"
     machine = f"One thread, medians of interleaved runs, {versions}."
     return "\n".join([*table, "", machine, "", *(f"- {line}" for line in lines)])
+
+
+def write(rows: list[Row], lines: list[str]) -> None:
+    """Every row to docs/benchmarks.md, the rows with a goal to the README."""
+    page, readme = ROOT / "docs" / "benchmarks.md", ROOT / "README.md"
+    page.write_text(f"# Benchmarks\n\nWritten by `{COMMAND}`.\n\n{markdown(rows, lines)}\n")
+    before, rest = readme.read_text().split(BEGIN)
+    short = markdown([row for row in rows if row.must is not None], [])
+    readme.write_text(f"{before}{BEGIN}\n{short}\n{END}{rest.split(END)[1]}")
+    print(f"\nwritten to {page.relative_to(ROOT)} and {readme.name}")
 
 
 def main() -> None:
@@ -76,9 +87,7 @@ def main() -> None:
     text = markdown(rows, lines)
     print(text)
     if options.write:
-        before, rest = README.read_text().split(BEGIN)
-        README.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
-        print(f"\nwritten to {README.name}")
+        write(rows, lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,168 @@
+"""Calibration metrics against their peers: `python benchmarks/metrics.py [--quick]` (needs the `bench` extra).
+
+All contenders get the same float32 probabilities and labels, run in one thread, in turn, in one process. Ours checks
+its input in every call. The predictions look like a trained model's: most of them right, with high confidence.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pickle
+import sys
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from timing import Row, interleaved
+
+from socrates.metrics import CalibrationMeter, cw_ece, ece
+
+NUM_BINS = 15
+# (rows, classes): times faster than torchmetrics that ece must be.
+ECE_SIZES = {(10_000, 10): 2.0, (10_000, 100): 5.0, (50_000, 1000): 5.0}
+
+
+def predictions(num_rows: int, num_classes: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities (num_rows, num_classes) and labels."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 1.5 * torch.randn(num_rows, num_classes, generator=generator)
+    labels = torch.randint(0, num_classes, (num_rows,), generator=generator)
+    rows = torch.arange(num_rows)
+    logits[rows, labels] += 3.5 * torch.randn(num_rows, generator=generator).abs() + 1.2 * np.log(num_classes)
+    return logits.softmax(dim=1), labels
+
+
+def ece_peers(probs: torch.Tensor, labels: torch.Tensor) -> dict[str, Callable[[], Any]]:
+    """The same ECE by other packages."""
+    import relplot
+    from mapie.metrics.calibration import expected_calibration_error
+    from netcal.metrics import ECE
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    rows, truth, num_classes = probs.numpy(), labels.numpy(), probs.shape[1]
+    netcal = ECE(NUM_BINS)
+
+    def by_relplot() -> Any:
+        confidence, correct = relplot.multiclass_logits_to_confidences(rows, truth, probs=True)
+        return relplot.metrics.binnedECE(confidence, correct, NUM_BINS)
+
+    def by_mapie() -> Any:
+        # It lays num_bins edges, not bins, from 0 to 1, and is told which answers are right.
+        correct = (rows.argmax(axis=1) == truth).astype(int)
+        return expected_calibration_error(correct, rows, num_bins=NUM_BINS + 1, split_strategy="uniform")
+
+    return {
+        "torchmetrics": lambda: multiclass_calibration_error(probs, labels, num_classes, n_bins=NUM_BINS),
+        "netcal": lambda: netcal.measure(rows, truth),
+        "relplot": by_relplot,
+        "MAPIE": by_mapie,
+    }
+
+
+def ece_rows(quick: bool) -> list[Row]:
+    """ece at three sizes. torchmetrics sums in float32, even of float64 rows: at 50,000 rows it is off by some 5e-6."""
+    table: list[Row] = []
+    for (num_rows, num_classes), must in ECE_SIZES.items():
+        if quick and num_classes == 1000:
+            num_rows //= 5
+        probs, labels = predictions(num_rows, num_classes)
+        peers = ece_peers(probs, labels)
+        ours = ece(probs, labels, NUM_BINS)
+        agreement = {name: abs(float(peer()) - ours) for name, peer in peers.items()}
+        repeats = 5 if quick else (25 if num_classes < 1000 else 9)
+        times = interleaved({"ours": lambda p=probs, y=labels: ece(p, y, NUM_BINS), **peers}, repeats)
+        for name in peers:
+            reference = name == "torchmetrics"
+            goal = (must, 8.0) if reference else (None, 1.0)
+            work = f"ece {num_rows:,} x {num_classes}"
+            table.append(Row(work, times["ours"], name, times[name], *goal, note=_agreement(agreement[name])))
+    return table
+
+
+def cw_ece_rows(quick: bool) -> list[Row]:
+    """cw_ece against MAPIE, and against nothing but reading the array once."""
+    from mapie.metrics.calibration import expected_calibration_error
+
+    num_rows, num_classes = (10_000, 200) if quick else (50_000, 1000)
+    probs, labels = predictions(num_rows, num_classes)
+    rows, truth = probs.numpy(), labels.numpy()
+    options: dict[str, Any] = {"num_bins": NUM_BINS + 1, "split_strategy": "uniform", "classwise": True}
+
+    def by_mapie() -> Any:
+        return expected_calibration_error(truth, rows, class_labels=truth, **options)
+
+    def ours() -> float:
+        return cw_ece(probs, labels, NUM_BINS)
+
+    work = f"cw_ece {num_rows:,} x {num_classes}"
+    agreement = _agreement(abs(float(by_mapie()) - ours()))
+    slow = interleaved({"ours": ours, "MAPIE": by_mapie}, repeats=3, warmup=0)
+    fast = interleaved({"ours": ours, "one pass": rows.sum}, repeats=5 if quick else 9)
+    return [
+        Row(work, slow["ours"], "MAPIE", slow["MAPIE"], 60.0, None, note=agreement),
+        Row(work, fast["ours"], "one pass (numpy sum)", fast["one pass"], None, 0.5, note="stretch: within 2x of it"),
+    ]
+
+
+def meter_rows(quick: bool) -> list[Row]:
+    """A million rows in batches, against the metric object of torchmetrics, which keeps every confidence."""
+    from torchmetrics.classification import MulticlassCalibrationError
+
+    num_batches, batch, num_classes = (10, 10_000, 100) if quick else (100, 10_000, 100)
+    probs, labels = predictions(batch, num_classes)
+
+    def ours(count: int = num_batches) -> CalibrationMeter:
+        meter = CalibrationMeter(NUM_BINS, num_classes)
+        for _ in range(count):
+            meter.update(probs, labels)
+        meter.compute()
+        return meter
+
+    def by_torchmetrics(count: int = num_batches) -> Any:
+        metric = MulticlassCalibrationError(num_classes, n_bins=NUM_BINS)
+        for _ in range(count):
+            metric.update(probs, labels)
+        metric.compute()
+        return metric
+
+    times = interleaved({"ours": ours, "torchmetrics": by_torchmetrics}, repeats=1 if quick else 3, warmup=0)
+    early, late = (len(pickle.dumps(ours(count).state())) / 1e6 for count in (num_batches // 10, num_batches))
+    tracemalloc.start()
+    peaks: list[float] = []
+    for count in (num_batches // 10, num_batches):
+        tracemalloc.reset_peak()
+        ours(count)
+        peaks.append(tracemalloc.get_traced_memory()[1] / 1e6)
+    tracemalloc.stop()
+    kept = sum(part.nbytes for part in by_torchmetrics().confidences) / 1e6
+    note = (
+        f"ours also nll, brier, ada_ece, cw_ece; from a tenth to all rows: state {early:.2f} -> {late:.2f} MB, "
+        f"peak {peaks[0]:.1f} -> {peaks[1]:.1f} MB; torchmetrics keeps {2 * kept:.1f} MB and grows"
+    )
+    work = f"CalibrationMeter {num_batches * batch:,} x {num_classes}"
+    return [Row(work, times["ours"], "torchmetrics (ECE only)", times["torchmetrics"], None, None, note=note)]
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """All rows of this benchmark."""
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ece_rows(quick) + cw_ece_rows(quick) + meter_rows(quick)
+
+
+def _agreement(difference: float) -> str:
+    return "same value" if difference < 2e-6 else f"values differ by {difference:.1e}"
+
+
+if __name__ == "__main__":
+    for row in rows(quick="--quick" in sys.argv[1:]):
+        goals = f"must {row.must or '-'}, stretch {row.stretch or '-'}"
+        times = f"{row.ours_ms:9.3f} ms  {row.peer:24} {row.peer_ms:9.3f} ms  {row.ratio:7.2f}x"
+        print(f"{row.work:32} {times}  ({goals})  {row.note}")

@@ -1,0 +1,45 @@
+"""The README's Python blocks run in order, as a reader would type them; its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+
+def test_readme_blocks_run(capsys):
+    torch.manual_seed(0)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    logits, labels = torch.randn(400, 11), torch.randint(10, (400,))
+    logits[torch.arange(400), labels] += 2
+    last_layer = nn.Linear(8, 11)
+    names = {
+        "DataLoader": DataLoader,
+        "train_set": TensorDataset(torch.randn(256, 8), torch.randint(10, (256,))),
+        "model": nn.Sequential(nn.Linear(8, 8), nn.ReLU(), last_layer),
+        "last_layer": last_layer,
+        "val_logits": logits[:200],
+        "val_labels": labels[:200],
+        "test_logits": logits[200:],
+        "test_labels": labels[200:],
+    }
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert (names["criterion"].target < 1).all()  # every sample was visited once
+    assert names["loss"].requires_grad
+    assert "ECE 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
