@@ -264,7 +264,8 @@ def _read_on_host(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, list[Any]]
     """
     num_rows, num_outputs = z.shape
     p = torch.empty(z.shape, dtype=z.dtype)
-    p_rows, z_rows, true, row = p.numpy(), z.numpy(), labels.numpy(), numpy.arange(num_rows)
+    p_rows, z_rows, row = p.numpy(), z.numpy(), numpy.arange(num_rows)
+    true: Any = labels.numpy()
     if num_rows and true.view(numpy.uint64).max() >= num_outputs - 1:  # a negative label is a huge unsigned number
         raise label_error(labels, num_outputs - 1, num_outputs)
     best, p_true, p_others, z_sum = (numpy.empty(num_rows, kind) for kind in (numpy.int64, *3 * [p_rows.dtype]))

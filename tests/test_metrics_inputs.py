@@ -1,0 +1,243 @@
+"""The door of the metrics: what comes in, in which kinds, and what is turned away with which words."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from socrates.metrics import (
+    CalibrationMeter,
+    Prediction,
+    accuracy,
+    ada_ece,
+    aupr,
+    aurc,
+    auroc,
+    bootstrap,
+    brier,
+    coverage_at_risk,
+    cw_ece,
+    debiased_ece,
+    ece,
+    floor,
+    fpr_at_tpr,
+    mce,
+    nll,
+    predict,
+    reliability,
+    risk_coverage,
+    smooth_ece,
+)
+
+METRICS = [ece, mce, ada_ece, cw_ece, debiased_ece, smooth_ece, accuracy, nll, brier, aurc]
+GOOD = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
+LABELS = np.array([0, 1])
+
+
+def names(metric):
+    return metric.__name__
+
+
+@pytest.fixture(scope="module")
+def case():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(400, 20, generator=generator, dtype=torch.float64)
+    return logits.softmax(dim=1), torch.randint(0, 20, (400,), generator=generator)
+
+
+BAD_ROWS = {
+    "logits": (np.array([[2.0, -1.0, 0.5], [0.1, 0.8, 0.1]]), r"row 0 of probs holds -1.*predict\(logits\)"),
+    "positive logits": (np.array([[0.7, 0.2, 0.1], [3.0, 2.0, 1.0]]), r"row 1 of probs sums to 6.*apply softmax"),
+    "log-probabilities": (np.log(GOOD), r"holds -2.30259, expected values >= 0"),
+    "row sum": (GOOD * 0.99, r"sums to 0.99, expected 1 within 0.001"),
+    "tiny negative": (np.array([[1.0, 0.0, -1e-9], [0.1, 0.8, 0.1]]), r"holds -1e-09, expected values >= 0.*clip"),
+    "NaN": (np.array([[0.7, 0.2, 0.1], [np.nan, 0.8, 0.1]]), r"row 1 of probs holds NaN or infinity"),
+    "infinity": (np.array([[np.inf, 0.2, 0.1], [0.1, 0.8, 0.1]]), r"row 0 of probs holds NaN or infinity"),
+    "opposite infinities": (np.array([[np.inf, -np.inf, 1.0], [0.1, 0.8, 0.1]]), r"holds NaN or infinity"),
+    "huge": (np.full((2, 3), 3e38, np.float32), r"sums to inf, expected 1"),
+    "integers": (np.array([[1, 0, 0], [0, 1, 0]]), r"dtype int64, expected floating point: convert"),
+    "booleans": (torch.tensor([[True, False], [False, True]]), r"dtype bool, expected floating point"),
+    "complex": (GOOD + 0j, r"dtype complex128, expected floating point"),
+    "text": ([["a", "b"], ["c", "d"]], r"expected floating point"),
+    "ragged": ([[0.5, 0.5], [1.0]], r"probs does not form an array"),
+    "one column of two": (np.array([0.7, 0.8]), r"shape \(2,\), expected \(N, C\).*stack \(1 - p, p\)"),
+    "three dimensions": (GOOD[None], r"shape \(1, 2, 3\), expected \(N, C\)"),
+    "no rows": (np.zeros((0, 3)), r"shape \(0, 3\)"),
+    "no columns": (torch.zeros(2, 0), r"shape \(2, 0\)"),
+    "nothing": ([], r"shape \(0,\)"),
+    "none": (None, r"expected floating point"),
+}
+
+BAD_LABELS = {
+    "too large": (np.array([0, 3]), r"labels hold 3, expected 0 to 2 for 3 classes"),
+    "negative": (np.array([-100, 1]), r"labels hold -100, expected 0 to 2.*drop unlabelled"),
+    "floats": (np.array([0.0, 1.0]), r"dtype float64, expected class numbers"),
+    "booleans": (torch.tensor([True, False]), r"dtype bool, expected class numbers"),
+    "one-hot": (np.eye(3, dtype=int)[:2], r"shape \(2, 3\), expected \(2,\).*argmax"),
+    "a column": (torch.tensor([[0], [1]]), r"shape \(2, 1\), expected \(2,\).*squeeze"),
+    "too few": (np.array([0]), r"1 labels for 2 rows"),
+    "too many": ([0, 1, 2], r"3 labels for 2 rows"),
+    "a scalar": (0, r"shape \(\), expected \(2,\)"),
+    "empty": (np.array([], int), r"0 labels for 2 rows"),
+    "names": (["cat", "dog"], r"expected class numbers"),
+    "ragged": ([[0], [1, 2]], r"labels does not form an array"),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows(metric, name):
+    probs, message = BAD_ROWS[name]
+    with pytest.raises(ValueError, match=message):
+        metric(probs, LABELS)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize("name", BAD_LABELS)
+def test_bad_labels(metric, name):
+    labels, message = BAD_LABELS[name]
+    with pytest.raises(ValueError, match=message):
+        metric(GOOD, labels)
+
+
+@pytest.mark.parametrize("num_bins", [0, -1, 1.5, True, "15", None])
+@pytest.mark.parametrize("metric", [ece, mce, ada_ece, cw_ece, debiased_ece, reliability], ids=names)
+def test_bad_num_bins(metric, num_bins):
+    with pytest.raises(ValueError, match=re.escape(f"num_bins={num_bins!r}, expected an integer >= 1")):
+        metric(GOOD, LABELS, num_bins=num_bins)
+
+
+BAD_CALLS = {
+    "more classes than columns": (
+        lambda: cw_ece(GOOD, LABELS, num_classes=4),
+        r"num_classes=4, expected at most the 3",
+    ),
+    "no classes": (lambda: cw_ece(GOOD, LABELS, num_classes=0), r"num_classes=0, expected an integer >= 1"),
+    "label outside num_classes": (lambda: cw_ece(GOOD, [0, 2], num_classes=2), r"labels hold 2, expected 0 to 1"),
+    "bootstrap: no resamples": (lambda: bootstrap(ece, GOOD, LABELS, num_resamples=0), r"num_resamples=0"),
+    "bootstrap: percent": (lambda: bootstrap(ece, GOOD, LABELS, confidence=95), r"confidence=95, expected a share"),
+    "bootstrap: bad rows": (lambda: bootstrap(ece, GOOD * 2, LABELS), r"sums to 2"),
+    "floor: no draws": (lambda: floor(ece, GOOD, num_draws=0), r"num_draws=0"),
+    "floor: quantile": (lambda: floor(ece, GOOD, quantile=95), r"quantile=95"),
+    "floor: bad rows": (lambda: floor(nll, GOOD * 2), r"sums to 2"),
+    "risk_coverage: short scores": (lambda: risk_coverage(GOOD, LABELS, confidence=[0.1]), r"1 confidences for 2"),
+    "risk_coverage: NaN": (lambda: risk_coverage(GOOD, LABELS, confidence=[0.1, np.nan]), r"nan at position 1"),
+    "coverage_at_risk: percent": (lambda: coverage_at_risk(GOOD, LABELS, max_risk=5), r"max_risk=5"),
+    "auroc: nothing unknown": (lambda: auroc([0.5], []), r"unknown has shape \(0,\)"),
+    "aupr: a matrix": (lambda: aupr(GOOD, [0.5]), r"known has shape \(2, 3\), expected \(N,\)"),
+    "fpr_at_tpr: percent": (lambda: fpr_at_tpr([0.5], [0.4], tpr=95), r"tpr=95"),
+    "fpr_at_tpr: integers": (lambda: fpr_at_tpr([1, 2], [0.4]), r"known has dtype int64"),
+    "predict: integers": (lambda: predict(torch.tensor([[1, 2]])), r"dtype torch.int64, expected floating point"),
+    "predict: NaN": (lambda: predict(np.array([[0.0, 1.0], [np.nan, 0.0]])), r"row 1 hold NaN or infinity"),
+    "predict: infinity": (lambda: predict(torch.tensor([[0.0, -torch.inf]])), r"row 0 hold NaN or infinity"),
+    "predict: a vector": (lambda: predict(torch.zeros(3)), r"shape \(3,\), expected \(N, C\)"),
+    "predict: no rows": (lambda: predict(torch.zeros(0, 3)), r"shape \(0, 3\)"),
+    "predict: only unknown": (lambda: predict(torch.zeros(2, 1), unknown="spread"), r"C >= 2: one unknown column"),
+    "predict: reading": (lambda: predict(torch.zeros(2, 3), unknown="ignore"), r"'ignore' is no reading"),  # type: ignore
+    "predict: ragged": (lambda: predict([[0.1], [0.2, 0.3]]), r"logits do not form a numeric array"),
+    "predict: text": (lambda: predict([["a", "b"]]), r"logits do not form a numeric array"),
+    "a Prediction of unequal lengths": (
+        lambda: ece(Prediction(GOOD, np.array([0.7]), np.array([0]), 3), LABELS),
+        r"2, 1 and 1 probs, confidences and classes",
+    ),
+    "meter: other classes": (lambda: CalibrationMeter(num_classes=4).update(GOOD, LABELS), r"3 classes, .* for 4"),
+    "meter: no bins": (lambda: CalibrationMeter(num_bins=0), r"num_bins=0"),
+    "meter: nothing seen": (lambda: CalibrationMeter().compute(), r"seen no samples"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_bad_calls(name):
+    call, message = BAD_CALLS[name]
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+def test_torch_numpy_and_mixed_agree(metric, case):
+    probs, labels = case
+    expected = metric(probs, labels)
+    assert type(expected) is float
+    for given_probs, given_labels in [
+        (probs.numpy(), labels.numpy()),
+        (probs, labels.numpy()),
+        (probs.numpy(), labels),
+        (probs.tolist(), labels.tolist()),
+        (probs.clone().requires_grad_(), labels),
+        (probs.t().contiguous().t(), labels.repeat_interleave(2)[::2]),
+        (np.asfortranarray(probs.numpy()), labels.numpy().astype(np.int16)),
+        (np.repeat(probs.numpy(), 2, axis=0)[::2], labels.to(torch.uint8)),
+        (probs.numpy()[::-1], labels.numpy()[::-1].astype(np.uint64)),
+        (probs.numpy().astype(np.longdouble), labels),
+    ]:
+        assert metric(given_probs, given_labels) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float16, 2e-3), (torch.bfloat16, 1e-2)], ids=str
+)
+def test_lower_precisions_agree(metric, dtype, tolerance):
+    # Confidences away from the edges, so that rounding moves no sample to another bin.
+    confidence = torch.tensor([0.55, 0.63, 0.75, 0.83, 0.9, 0.97], dtype=torch.float64).repeat(20)
+    probs = torch.stack([confidence, 1 - confidence], dim=1)
+    labels = (torch.arange(120) % 3 == 0).long()
+    assert metric(probs.to(dtype), labels) == pytest.approx(metric(probs, labels), abs=tolerance)
+    if dtype != torch.bfloat16:
+        assert metric(probs.to(dtype).numpy(), labels) == metric(probs.to(dtype), labels)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_softmax_of_many_classes_is_accepted(dtype):
+    logits = 3 * torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
+    probs = logits.softmax(dim=1).to(dtype)
+    assert abs(probs.float().sum(dim=1) - 1).max() > 1e-4  # what single precision would not show
+    assert ece(probs, logits.argmax(dim=1)) == pytest.approx(ece(logits.softmax(dim=1), logits.argmax(dim=1)), abs=0.01)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("num_columns", [3, 16, 17, 40])
+def test_negative_values_are_found_in_rows_of_any_width(metric, dtype, num_columns):
+    probs = np.zeros((50, num_columns), dtype)
+    probs[:, -1] = 1
+    probs[33, :3] = [-0.25, 0.5, 0.5]
+    probs[33, -1] += 0.25 - probs[33].sum() + 0.75
+    with pytest.raises(ValueError, match=r"row 33 of probs holds -0\.25, expected values >= 0"):
+        metric(probs, np.zeros(50, int))
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=names)
+@pytest.mark.parametrize("num_columns", [3, 40])
+def test_minus_zero_is_zero(metric, num_columns):
+    probs = np.zeros((50, num_columns), np.float32)
+    probs[:, 1], probs[:, 2] = 0.25, 0.75
+    labels = np.arange(50) % 3
+    expected = metric(probs, labels)
+    probs[7:, 0] = -0.0
+    assert metric(probs, labels) == expected
+
+
+def test_input_is_left_alone():
+    probs, labels = GOOD.copy(), LABELS.copy()
+    probs.flags.writeable = labels.flags.writeable = False
+    for metric in METRICS:
+        metric(probs, labels)
+    wide = np.full((4, 50), 0.02)
+    wide.flags.writeable = False  # torch warns about such arrays
+    assert accuracy(wide, np.zeros(4, int)) == 1.0
+
+
+def test_single_sample_and_single_class():
+    for metric in METRICS:
+        assert np.isfinite(metric([[1.0]], [0]))
+        assert np.isfinite(metric([[0.2, 0.8]], [0]))
+
+
+def test_bad_rows_are_found_beyond_the_first_chunk():
+    probs = np.full((300_000, 2), 0.5)
+    probs[299_999] = [0.5, 0.6]
+    for metric in (ece, cw_ece, nll):
+        with pytest.raises(ValueError, match=r"row 299999 of probs sums to 1\.1"):
+            metric(probs, np.zeros(300_000, int))

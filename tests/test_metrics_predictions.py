@@ -1,0 +1,122 @@
+"""What the unknown column means, and how the metrics read a Prediction."""
+
+import numpy as np
+import pytest
+import torch
+
+from socrates.metrics import Prediction, accuracy, brier, cw_ece, ece, nll, predict, reliability
+
+READINGS = [None, "answer", "abstain", "renormalize", "spread"]
+# exp: 1, 2, 5 with unknown 5: the softmax over all is 1/8, 2/8, 5/8; over the first two 1/3, 2/3.
+LOGITS = torch.tensor([[1.0, 2.0, 5.0]]).log()
+BY_HAND = {
+    None: ([1 / 8, 2 / 8, 5 / 8], 5 / 8, 2, 3),
+    "answer": ([1 / 8, 2 / 8, 5 / 8], 5 / 8, 2, 2),
+    "abstain": ([1 / 8, 2 / 8], 2 / 8, 1, 2),
+    "renormalize": ([1 / 3, 2 / 3], 2 / 3, 1, 2),
+    "spread": ([1 / 8 + 5 / 16, 2 / 8 + 5 / 16], 9 / 16, 1, 2),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("kind", ["torch", "numpy", "list"])
+def test_by_hand(reading, kind):
+    logits = {"torch": LOGITS, "numpy": LOGITS.numpy(), "list": LOGITS.tolist()}[kind]
+    probs, confidence, predicted, num_classes = BY_HAND[reading]
+    result = predict(logits, unknown=reading)
+    assert isinstance(result.probs, torch.Tensor if kind == "torch" else np.ndarray)
+    np.testing.assert_allclose(result.probs, [probs], rtol=1e-6)
+    np.testing.assert_allclose(result.confidence, [confidence], rtol=1e-6)
+    np.testing.assert_array_equal(result.predicted, [predicted])
+    assert result.num_classes == num_classes
+    assert len(result) == 1
+    assert [np.asarray(part).shape for part in result] == [(1, len(probs)), (1,), (1,)]
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_softmax_in_at_least_single_precision(reading, dtype):
+    result = predict(LOGITS.to(dtype), unknown=reading)
+    expected = torch.float64 if dtype == torch.float64 else torch.float32
+    assert result.probs.dtype == result.confidence.dtype == expected
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_gradients_flow(reading):
+    logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    predict(logits, unknown=reading).confidence.sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.abs().sum() > 0
+
+
+def test_numpy_logits_are_left_alone():
+    logits = LOGITS.numpy().copy()
+    logits.flags.writeable = False
+    predict(logits, unknown="spread")
+    np.testing.assert_array_equal(logits, LOGITS.numpy())
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_extreme_logits(reading):
+    result = predict(torch.tensor([[3e38, -3e38, 0.0], [-1e4, -1e4, 1e4]]), unknown=reading)
+    assert torch.isfinite(result.probs).all()
+    if reading in (None, "answer", "renormalize", "spread"):
+        torch.testing.assert_close(result.probs.sum(dim=1), torch.ones(2))
+
+
+@pytest.fixture(scope="module")
+def case():
+    generator = torch.Generator().manual_seed(0)
+    return 2 * torch.randn(300, 6, generator=generator), torch.randint(0, 5, (300,), generator=generator)
+
+
+def test_unknown_as_an_answer_is_never_right(case):
+    logits, labels = case
+    answer = predict(logits, unknown="answer")
+    unknown = answer.predicted == 5
+    assert unknown.any()
+    right = (answer.predicted == labels) & ~unknown
+    assert accuracy(answer, labels) == pytest.approx(right.double().mean().item())
+    with pytest.raises(ValueError, match="labels hold 5, expected 0 to 4"):
+        accuracy(answer, torch.where(unknown, 5, labels))
+
+
+def test_abstain_answers_what_renormalize_answers_with_less_confidence(case):
+    logits, labels = case
+    abstain, known = predict(logits, unknown="abstain"), predict(logits, unknown="renormalize")
+    assert accuracy(abstain, labels) == accuracy(known, labels) == accuracy(known.probs, labels)
+    assert (abstain.confidence < known.confidence).all()
+    assert (abstain.probs.sum(dim=1) < 1).all()
+
+
+def test_metrics_read_the_confidence_of_the_prediction(case):
+    logits, labels = case
+    abstain = predict(logits, unknown="abstain")
+    correct = (abstain.predicted == labels).double()
+    expected = abs(abstain.confidence.double().mean() - correct.mean())
+    assert ece(abstain, labels, num_bins=1) == pytest.approx(expected.item())
+    assert reliability(abstain, labels).count.sum() == 300
+    with pytest.raises(ValueError, match="expected 1 within"):
+        ece(abstain.probs, labels)
+
+
+@pytest.mark.parametrize("reading", ["renormalize", "spread"])
+def test_a_prediction_whose_rows_sum_to_one_reads_as_its_probabilities(case, reading):
+    logits, labels = case
+    result = predict(logits, unknown=reading)
+    for metric in (ece, cw_ece, nll, brier, accuracy):
+        assert metric(result, labels) == metric(result.probs, labels)
+
+
+def test_class_wise_error_is_averaged_over_known_classes(case):
+    logits, labels = case
+    answer, abstain = predict(logits, unknown="answer"), predict(logits, unknown="abstain")
+    assert cw_ece(answer, labels) == pytest.approx(cw_ece(abstain, labels))
+    assert cw_ece(answer, labels) == pytest.approx(cw_ece(answer.probs, labels, num_classes=5))
+    assert cw_ece(answer, labels) != pytest.approx(cw_ece(answer.probs, labels))
+
+
+def test_a_prediction_is_still_checked():
+    prediction = Prediction(np.array([[0.9, 0.9]]), np.array([0.9]), np.array([0]), 2)
+    with pytest.raises(ValueError, match=r"sums to 1\.8"):
+        ece(prediction, [0])
