@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from timing import Row, interleaved
+from timing import Row, in_pairs
 from torch import Tensor
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
@@ -64,11 +64,10 @@ def rows(quick: bool = False) -> list[Row]:
     for (batch, classes), (must, stretch) in SIZES.items():
         work = f"SocratesLoss step, {batch}x{classes}"
         contenders = steps(batch, classes)
-        repeats = (400 if batch < 1000 else 40) // (8 if quick else 1)
-        for peer, wanted in {"F.cross_entropy": (1 / must, 1 / stretch), "readable twin": (None, None)}.items():
-            # Two at a time: what a third leaves behind in the allocator would fall on whoever comes next.
-            times = interleaved({name: contenders[name] for name in ("SocratesLoss", peer)}, repeats)
-            table.append(Row(work, times["SocratesLoss"], peer, times[peer], *wanted))
+        ours, repeats = contenders.pop("SocratesLoss"), (400 if batch < 1000 else 40) // (8 if quick else 1)
+        for peer, times in in_pairs(ours, contenders, repeats).items():
+            goal = (1 / must, 1 / stretch) if peer == "F.cross_entropy" else (None, None)
+            table.append(Row(work, times[0], peer, times[1], *goal))
     return table
 
 

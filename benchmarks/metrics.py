@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import Row, interleaved
+from timing import Row, in_pairs, interleaved
 
 from socrates.metrics import CalibrationMeter, cw_ece, ece
 
@@ -76,12 +76,12 @@ def ece_rows(quick: bool) -> list[Row]:
         ours = ece(probs, labels, NUM_BINS)
         agreement = {name: abs(float(peer()) - ours) for name, peer in peers.items()}
         repeats = 5 if quick else (25 if num_classes < 1000 else 9)
-        times = interleaved({"ours": lambda p=probs, y=labels: ece(p, y, NUM_BINS), **peers}, repeats)
-        for name in peers:
+        pairs = in_pairs(lambda p=probs, y=labels: ece(p, y, NUM_BINS), peers, repeats)
+        for name, (our_time, peer_time) in pairs.items():
             reference = name == "torchmetrics"
             goal = (must, 8.0) if reference else (None, 1.0)
             work = f"ece {num_rows:,} x {num_classes}"
-            table.append(Row(work, times["ours"], name, times[name], *goal, note=_agreement(agreement[name])))
+            table.append(Row(work, our_time, name, peer_time, *goal, note=_agreement(agreement[name])))
     return table
 
 

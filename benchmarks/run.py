@@ -28,18 +28,19 @@ def milliseconds(value: float) -> str:
 
 def verdict(row: Row) -> str:
     """What was asked for, and whether it was reached."""
-    if row.must is None:
+    goals = [f"{row.must:.2g}"] if row.must is not None else []
+    goals += [f"stretch {row.stretch:.2g}"] if row.stretch is not None else []
+    if not goals:
         return ""
-    reached = "reached" if row.ratio >= row.must else "MISSED"
-    if row.stretch is not None and row.ratio >= row.stretch:
-        reached = "stretch reached"
-    stretch = "" if row.stretch is None else f", stretch {row.stretch:.2g}"
-    return f"{row.must:.2g}{stretch}: {reached}"
+    reached = "reached" if row.ratio >= (row.must or 0) else "MISSED"
+    if row.stretch is not None:
+        reached = "stretch reached" if row.ratio >= row.stretch else reached if row.must is not None else "not reached"
+    return f"{', '.join(goals)}: {reached}"
 
 
 def markdown(rows: list[Row], lines: list[str]) -> str:
     """The table, the versions and the lines about memory."""
-    table = ["| work | ours | peer | peer's time | times as fast | asked for |", "|---|---|---|---|---|---|"]
+    table = ["| work | ours | peer | peer's time | times as fast | asked for | |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         cells = [
             row.work,
@@ -48,6 +49,7 @@ def markdown(rows: list[Row], lines: list[str]) -> str:
             milliseconds(row.peer_ms),
             f"{row.ratio:.3g}",
             verdict(row),
+            row.note,
         ]
         table.append("| " + " | ".join(cells) + " |")
     versions = f"torch {torch.__version__}, numpy {numpy.__version__}, {platform.machine()}"

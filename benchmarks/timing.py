@@ -41,3 +41,17 @@ def interleaved(functions: dict[str, Callable[[], object]], repeats: int = 15, w
             if turn >= warmup:
                 times[name].append(1000 * elapsed)
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def in_pairs(
+    ours: Callable[[], object], peers: dict[str, Callable[[], object]], repeats: int = 15
+) -> dict[str, tuple[float, float]]:
+    """Our and the peer's median milliseconds for each peer, two at a time.
+
+    With more contenders in turn, what a third leaves behind in caches and allocator falls on whoever comes next.
+
+    >>> sorted(in_pairs(lambda: 1, {"a": lambda: 2}, repeats=3))
+    ['a']
+    """
+    pairs = {name: interleaved({"ours": ours, "peer": peer}, repeats) for name, peer in peers.items()}
+    return {name: (pair["ours"], pair["peer"]) for name, pair in pairs.items()}
