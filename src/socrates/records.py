@@ -1,0 +1,174 @@
+"""A run's directory: the interface between those who train and those who report.
+
+experiment.json       what was asked for
+epochs.jsonl          one line an epoch
+checkpoint.pt         the state after the last whole epoch, until the run is finished
+predictions/*.npz     logits and labels of val and test at kept epochs
+evaluation.json       every metric under every reading and scaler
+finished.json         written last: its existence means that the run is whole
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.experiment import Experiment
+
+Array = NDArray[Any]
+
+
+class Run:
+    """A run directory, read or written.
+
+    >>> import tempfile
+    >>> from socrates.experiment import Part
+    >>> experiment = Experiment(Part("digits"), Part("mlp"), Part("ce"))
+    >>> run = Run.create(Path(tempfile.mkdtemp()), experiment)
+    >>> run.append_epoch({"epoch": 1, "train_loss": 0.5})
+    >>> run.epochs()
+    [{'epoch': 1, 'train_loss': 0.5}]
+    >>> run.finished
+    False
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        if not (self.directory / "experiment.json").is_file():
+            raise FileNotFoundError(f"{self.directory} is no run: it has no experiment.json")
+
+    @classmethod
+    def create(cls, root: Path | str, experiment: Experiment) -> Run:
+        """The directory of an experiment below `root`, made if it is not there yet."""
+        directory = Path(root) / experiment.name
+        (directory / "predictions").mkdir(parents=True, exist_ok=True)
+        if not (directory / "experiment.json").is_file():
+            write_json(directory / "experiment.json", experiment.to_json())
+        return cls(directory)
+
+    @property
+    def experiment(self) -> Experiment:
+        """What was asked for."""
+        return Experiment.from_json(read_json(self.directory / "experiment.json"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is whole."""
+        return (self.directory / "finished.json").is_file()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the training state is kept between epochs."""
+        return self.directory / "checkpoint.pt"
+
+    def append_epoch(self, record: dict[str, Any]) -> None:
+        """One line, flushed to the disk; NaN is written as null."""
+        line = json.dumps({key: _plain(value) for key, value in record.items()}) + "\n"
+        with open(self.directory / "epochs.jsonl", "a") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """The records so far; a last line that was cut short is left out."""
+        path = self.directory / "epochs.jsonl"
+        if not path.is_file():
+            return []
+        records: list[dict[str, Any]] = []
+        lines = path.read_text().split("\n")
+        for number, line in enumerate(lines):
+            if not line:
+                continue
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                if number == len(lines) - 1:  # no newline after it: the writer was stopped
+                    break
+                raise ValueError(f"{path}, line {number + 1} is damaged: {error}") from error
+        return records
+
+    def forget_epochs_after(self, epoch: int) -> None:
+        """Drop records beyond an epoch, before training continues from there."""
+        kept = [record for record in self.epochs() if record["epoch"] <= epoch]
+        _replace(self.directory / "epochs.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
+
+    def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array) -> None:
+        """Keep the logits of a split; every metric can be computed from them later."""
+        path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            np.savez_compressed(file, logits=logits.astype(np.float32), labels=labels.astype(np.int32))
+        os.replace(file.name, path)
+
+    def kept_epochs(self) -> list[int]:
+        """Epochs of which both val and test logits are there, in order."""
+        found = {path.stem for path in (self.directory / "predictions").glob("*.npz")}
+        return sorted(int(name[4:]) for name in found if name.startswith("val-") and f"test-{name[4:]}" in found)
+
+    def predictions(self, split: str, epoch: int) -> tuple[Array, Array]:
+        """Logits (N, C) and labels (N,) of a split at an epoch."""
+        path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
+        try:
+            with np.load(path) as stored:
+                return stored["logits"], stored["labels"]
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
+        except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file
+            raise ValueError(f"{path} is damaged ({error}): train the run again") from error
+
+    def save_evaluation(self, evaluation: dict[str, Any]) -> None:
+        """Write evaluation.json."""
+        write_json(self.directory / "evaluation.json", evaluation)
+
+    def evaluation(self) -> dict[str, Any]:
+        """Read evaluation.json."""
+        return read_json(self.directory / "evaluation.json")
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Mark the run as whole; its checkpoint is no longer needed."""
+        write_json(self.directory / "finished.json", summary)
+        self.checkpoint.unlink(missing_ok=True)
+
+    def summary(self) -> dict[str, Any]:
+        """What `finish` wrote."""
+        return read_json(self.directory / "finished.json")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file whole or not at all."""
+    _replace(path, (json.dumps(_plain(value), indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a damaged one is named."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(file.name, path)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: both become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
