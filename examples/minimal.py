@@ -59,8 +59,8 @@ def main() -> None:
                 reading = "answer"
             with torch.no_grad():
                 prediction = predict(model(test_images), unknown=reading)
-            probs = prediction.probs
-            results[name].append((accuracy(prediction, test_labels), ece(prediction, test_labels), floor(ece, probs)))
+            measured = accuracy(prediction, test_labels), ece(prediction, test_labels), floor(ece, prediction)
+            results[name].append(measured)
 
     print(f"digits, {NUM_TRAIN} training images, MLP, {len(SEEDS)} seeds, mean ± std, test set, %\n")
     print(f"{'loss':15s} {'accuracy':>14s} {'ECE':>14s} {'ECE if calibrated':>19s}")

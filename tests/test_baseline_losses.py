@@ -81,7 +81,7 @@ def test_dece_needs_memory_for_one_matrix_not_for_all_pairs_of_classes():
     assert torch.isfinite(logits.grad).all()
 
 
-@pytest.mark.parametrize("bad", [{"num_bins": 0}, {"t_a": 0.0}, {"t_b": -1.0}])
+@pytest.mark.parametrize("bad", [{"num_bins": 0}, {"num_bins": 2.5}, {"t_a": 0.0}, {"t_b": -1.0}])
 def test_dece_refuses_senseless_settings(bad):
     with pytest.raises(ValueError, match="num_bins >= 1, t_a > 0 and t_b > 0"):
         dece(torch.zeros(2, 3), torch.tensor([0, 1]), **bad)
@@ -191,7 +191,19 @@ def test_enqueue_before_backward_does_not_disturb_autograd():
         (lambda: KeyQueue(0, 2), "at least 1, got 0 and 2"),
         (lambda: KeyQueue(2, 2).enqueue(torch.ones(3, 2), torch.zeros(3).long()), r"at most 2 features.*got \(3, 2\)"),
         (lambda: KeyQueue(2, 2).enqueue(torch.ones(2, 3), torch.zeros(2).long()), r"width 2.*got \(2, 3\)"),
-        (lambda: KeyQueue(2, 2).enqueue(torch.ones(2, 2), torch.zeros(1).long()), r"got \(1,\) for 2"),
+        (lambda: KeyQueue(2, 2).enqueue(torch.ones(2, 2), torch.zeros(1).long()), r"got \(1,\) of torch.int64 for 2"),
+        (
+            lambda: KeyQueue(2, 2).enqueue(torch.ones(2, 2), torch.zeros(2).long(), keep=torch.ones(2)),
+            r"2 truth values, got \(2,\) of torch.float32",
+        ),
+        (
+            lambda: contrastive_loss(
+                torch.ones(2, 3), torch.zeros(2).long(), torch.ones(2), KeyQueue(2, 2).read(), KeyQueue(2, 2).read()
+            ),
+            r"one width, got \[2, 3\]",
+        ),
+        (lambda: smoothed_labels(torch.tensor([0, -1]), torch.eye(2), torch.zeros(2)), r"labels must be in 0\.\.1"),
+        (lambda: smoothed_labels(torch.tensor([0]), torch.eye(2), torch.zeros(3)), r"omega \(C, C\)"),
         (
             lambda: contrastive_loss(
                 torch.ones(2, 2), torch.zeros(3).long(), torch.ones(2), KeyQueue(2, 2).read(), KeyQueue(2, 2).read()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -196,6 +199,8 @@ def test_module_compiles_as_one_graph_and_updates_its_memory():
         (lambda: SocratesLoss(10, alpha=1.01), r"alpha must be in \(0, 1\], got 1.01"),
         (lambda: SATLoss(10, alpha=float("nan")), r"alpha must be in \(0, 1\], got nan"),
         (lambda: SocratesLoss(0), "size of the training set.*got 0"),
+        (lambda: SocratesLoss(2.5), "size of the training set.*got 2.5"),  # pyright: ignore
+        (lambda: SocratesLoss(10, alpha="high"), r"alpha must be in \(0, 1\], got 'high'"),  # pyright: ignore
         (lambda: SocratesLoss(10, target_over="some"), "'all' or 'known', got 'some'"),  # pyright: ignore
         (lambda: FocalLoss(-1.0), "gamma must be at least 0"),
         (lambda: FLSDLoss(-1.0), "gamma must be at least 0"),
@@ -214,6 +219,7 @@ def test_bad_settings(make, message):
         (None, ValueError, "IndexedDataset"),
         (torch.tensor([0, 1]), ValueError, r"labels' shape \(8,\), got \(2,\)"),
         (torch.zeros(8), ValueError, "integers.*torch.float32"),
+        ([0] * 8, ValueError, "index as a torch tensor, got list"),
         (torch.full((8,), NUM_SAMPLES), IndexError, r"0\.\.19 for num_samples=20, got values from 20 to 20"),
         (torch.full((8,), -1), IndexError, "got values from -1 to -1"),
     ],
@@ -231,7 +237,7 @@ def test_bad_labels_leave_the_memory_alone(name):
     logits, labels, index = a_batch()
     criterion = EVERY[name]()
     labels[3] = NUM_CLASSES + 1
-    with pytest.raises(ValueError, match=r"labels must be in 0\.\."):
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\..*the model has 5 outputs"):
         criterion(logits, labels, index)
     with pytest.raises(ValueError, match="8 integer labels"):
         criterion(logits, labels[:4], index)
@@ -278,3 +284,20 @@ def test_training_lowers_the_loss_and_moves_the_targets():
     assert losses[-1] < 0.5 * losses[0]
     assert ((model(inputs)[:, :-1].argmax(1) == labels).float().mean()) > 0.8
     assert 0 < criterion.target.min() < criterion.target.max() < 1
+
+
+def test_overflowing_logits_raise_no_numpy_warning():
+    criterion = SocratesLoss(4)
+    logits = torch.tensor([[3e38, 3e38, 0.0], [float("inf"), -float("inf"), 0.0]])
+    criterion(logits, torch.tensor([0, 1]), torch.tensor([0, 1]))
+    assert (criterion.target == 1).all()
+
+
+def test_the_loss_file_works_alone(tmp_path):
+    source = Path(socrates.losses.__file__).with_name("socrates.py")
+    (tmp_path / "my_loss.py").write_text(source.read_text())
+    code = (
+        "import my_loss, torch; print(float(my_loss.SocratesLoss(None)(torch.zeros(2, 3), torch.tensor([0, 1]))) > 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "True"

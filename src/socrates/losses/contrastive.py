@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .socrates import is_integer
+
 EMPTY = -1  # the class of a slot that holds no key yet; no label equals it
 
 
@@ -64,13 +66,18 @@ class KeyQueue(nn.Module):
                 f"KeyQueue takes at most {self.size} features of width {self.features.shape[1]} at once, "
                 f"got {tuple(features.shape)}: use a longer queue or a smaller batch"
             )
-        if classes.shape != features.shape[:1]:
-            raise ValueError(f"KeyQueue needs one class per feature, got {tuple(classes.shape)} for {len(features)}")
+        if classes.shape != features.shape[:1] or not is_integer(classes):
+            raise ValueError(
+                f"KeyQueue needs one integer class per feature, got {tuple(classes.shape)} of {classes.dtype} "
+                f"for {len(features)}"
+            )
         keep = torch.ones_like(classes, dtype=torch.bool) if keep is None else keep
+        if keep.shape != classes.shape or keep.dtype != torch.bool:
+            raise ValueError(f"keep must be {len(classes)} truth values, got {tuple(keep.shape)} of {keep.dtype}")
         slot = (self.position + keep.cumsum(0) - 1) % self.size
         slot = torch.where(keep, slot, self.size)
         self.features[slot] = F.normalize(features.to(self.features.dtype), dim=1)
-        self.classes[slot] = classes
+        self.classes[slot] = classes.to(self.classes.dtype)
         self.classes[-1] = EMPTY
         self.position.add_(keep.sum()).remainder_(self.size)
 
@@ -94,6 +101,9 @@ def contrastive_loss(
             f"contrastive_loss needs queries (B, D) and B labels and confidences, got {tuple(queries.shape)}, "
             f"{tuple(labels.shape)} and {tuple(confidence.shape)}"
         )
+    widths = {queries.shape[1], correct.features.shape[1], errors.features.shape[1]}
+    if len(widths) > 1:
+        raise ValueError(f"queries and keys must have one width, got {sorted(widths)}")
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
     queries = F.normalize(queries, dim=1)
@@ -108,4 +118,5 @@ def contrastive_loss(
 def _similarity(queries: Tensor, labels: Tensor, keys: Keys, temperature: float) -> tuple[Tensor, Tensor]:
     """Scaled cosine similarities (B, K), and which keys bear the query's class."""
     features = F.normalize(keys.features.to(queries.dtype), dim=1)
-    return queries @ features.T / temperature, labels[:, None] == keys.classes[None, :]
+    matches = (labels[:, None] == keys.classes[None, :]) & (keys.classes != EMPTY)
+    return queries @ features.T / temperature, matches

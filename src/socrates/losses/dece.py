@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .socrates import at_least_single, check_inputs, true_class
+from .socrates import at_least_single, check_inputs, is_number, true_class
 
 
 def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0, t_b: float = 0.01) -> Tensor:
@@ -18,7 +18,7 @@ def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0,
     0.482
     """
     labels = check_inputs(logits, labels, "dece", unknown=False)
-    if num_bins < 1 or not t_a > 0 or not t_b > 0:
+    if not is_number(num_bins, int) or num_bins < 1 or not t_a > 0 or not t_b > 0:
         raise ValueError(f"dece needs num_bins >= 1, t_a > 0 and t_b > 0, got {num_bins}, {t_a} and {t_b}")
     p = at_least_single(logits).softmax(dim=1)
     confidence = p.max(dim=1).values
@@ -47,7 +47,14 @@ def smoothed_labels(labels: Tensor, omega: Tensor, epsilon: Tensor) -> Tensor:
     tensor([[0.8000, 0.0500, 0.1500],
             [0.0000, 0.0000, 1.0000]])
     """
+    num_classes = len(omega)
+    if omega.shape != (num_classes, num_classes) or epsilon.shape != (num_classes,):
+        raise ValueError(
+            f"smoothed_labels needs omega (C, C) and epsilon (C,), got {tuple(omega.shape)} and {tuple(epsilon.shape)}"
+        )
     others = omega * (1 - torch.eye(len(omega), dtype=omega.dtype, device=omega.device))
     shares = others / (others.sum(dim=1, keepdim=True) + 1e-6)  # the original's guard for a row of zeros
     soft = torch.diag(1 - epsilon) + epsilon[:, None] * shares
-    return soft[labels]
+    hard = torch.eye(num_classes, dtype=omega.dtype, device=omega.device)
+    true_class(hard[:1].expand(len(labels), -1), labels.to(torch.int64), num_classes)  # refuses labels out of range
+    return soft[labels.to(torch.int64)]

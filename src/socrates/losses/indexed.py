@@ -43,7 +43,7 @@ class IndexedDataset(Dataset[Any]):
         if not hasattr(self.dataset, "__getitems__"):
             return [self[index] for index in indices]
         items = self.dataset.__getitems__(indices)
-        return [_with_index(item, index) for item, index in zip(items, indices, strict=True)]
+        return [_with_index(item, index % len(self)) for item, index in zip(items, indices, strict=True)]
 
 
 def _with_index(item: Any, index: int) -> Any:

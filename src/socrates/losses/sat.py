@@ -60,6 +60,7 @@ class SATLoss(AdaptiveTargetLoss):
         self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
     ) -> tuple[Tensor, Tensor]:
         target = previous
+        true_class(logits, labels, logits.shape[1] - 1)  # a label that is no known class raises here
         if alpha is not None:
             z = logits.detach() if self.target_over == "all" else logits.detach()[:, :-1]
             p_true = true_class(at_least_single(z).softmax(dim=1), labels, logits.shape[1] - 1)

@@ -7,6 +7,7 @@ read; `socrates_loss` is the same function with its gradient in closed form, and
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, Literal, cast
 
 import numpy
@@ -82,12 +83,12 @@ class AdaptiveTargetLoss(nn.Module):
 
     def __init__(self, num_samples: int | None, alpha: float, target_over: TargetOver, reduction: Reduction) -> None:
         super().__init__()
-        if num_samples is not None and num_samples < 1:
+        if num_samples is not None and not (is_number(num_samples, int) and num_samples >= 1):
             raise ValueError(
                 f"num_samples must be the size of the training set, or None without an index, got {num_samples}"
             )
-        if not 0 < alpha <= 1:
-            raise ValueError(f"alpha must be in (0, 1], got {alpha}")
+        if not is_number(alpha) or not 0 < alpha <= 1:
+            raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
         if target_over not in ("all", "known"):
             raise ValueError(f"target_over must be 'all' or 'known', got {target_over!r}")
         self.alpha = alpha
@@ -131,7 +132,8 @@ class AdaptiveTargetLoss(nn.Module):
                 f"{name}(num_samples={len(self.target)}) needs the index of each sample while training: "
                 f"wrap the training set in IndexedDataset, or use num_samples=None, or call .eval()"
             )
-        if index.shape != labels.shape or index.is_floating_point() or index.dtype == torch.bool:
+        check_tensor(index, "index", name)
+        if index.shape != labels.shape or not is_integer(index):
             raise ValueError(
                 f"{name}: index must be integers of the labels' shape {tuple(labels.shape)}, "
                 f"got {tuple(index.shape)} of {index.dtype}"
@@ -219,9 +221,9 @@ class _ClosedForm(torch.autograd.Function):
         z = at_least_single(logits)
         log_norm_known = z[:, :-1].logsumexp(dim=1) if target_over == "known" else None
         if z.is_cpu and type(z) is Tensor and not torch.compiler.is_compiling():
-            p, pick, rows = _read_on_host(z.detach(), labels)
             history = [None if row is None else row.numpy() for row in (previous.detach().to(z.dtype), log_norm_known)]
             with numpy.errstate(all="ignore"):
+                p, pick, rows = _read_on_host(z.detach(), labels)
                 loss, target, factors = map(_from_numpy, _row_terms(numpy, rows, history, gamma, alpha))
         else:
             p, pick, rows = _read(z.detach(), labels)
@@ -353,22 +355,43 @@ def reduce(loss: Tensor, reduction: Reduction) -> Tensor:
 def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) -> Tensor:
     """Labels as int64, or a ValueError that names what is wrong; reads shapes and types only."""
     least = 2 if unknown else 1
+    for what, value in (("logits", logits), ("labels", labels)):
+        check_tensor(value, what, name)
     if logits.dim() != 2 or not logits.is_floating_point() or logits.shape[1] < least:
         columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
         raise ValueError(
             f"{name} needs floating-point logits of shape (batch, {columns}), "
             f"got {tuple(logits.shape)} of {logits.dtype}"
         )
-    if labels.shape != logits.shape[:1] or labels.is_floating_point() or labels.dtype == torch.bool:
+    if labels.shape != logits.shape[:1] or not is_integer(labels):
         raise ValueError(
             f"{name} needs {len(logits)} integer labels, one per row of logits {tuple(logits.shape)}, "
-            f"got {tuple(labels.shape)} of {labels.dtype}"
+            f"got {tuple(labels.shape)} of {labels.dtype}: take labels.argmax(1) of one-hot labels"
         )
     return labels.to(torch.int64)
 
 
+def check_tensor(value: object, what: str, name: str) -> None:
+    """Refuse arrays, lists and numbers in the place of a tensor."""
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{name} needs {what} as a torch tensor, got {type(value).__name__}: wrap it in torch.as_tensor"
+        )
+
+
+def is_number(value: object, kind: type | UnionType = int | float) -> bool:
+    """Whether a setting is a plain number, as a type checker would have it but a running program need not."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def is_integer(values: Tensor) -> bool:
+    """Whether a tensor holds integers; truth values are none."""
+    return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
+
+
 def check_target(target: Tensor, labels: Tensor) -> None:
     """Refuse targets that are not one number per label."""
+    check_tensor(target, "target", "the loss")
     if target.shape != labels.shape or not target.is_floating_point():
         raise ValueError(
             f"target must hold one float per label {tuple(labels.shape)}, got {tuple(target.shape)} of {target.dtype}"
@@ -377,9 +400,9 @@ def check_target(target: Tensor, labels: Tensor) -> None:
 
 def check_gamma(gamma: float) -> float:
     """Refuse a gamma that is negative or not a number."""
-    if not gamma >= 0:
-        raise ValueError(f"gamma must be at least 0, got {gamma}: 0 is no focal term, the paper uses 1 to 4")
-    return gamma
+    if not is_number(gamma) or not 0 <= gamma < float("inf"):
+        raise ValueError(f"gamma must be at least 0, got {gamma!r}: 0 is no focal term, the paper uses 1 to 4")
+    return float(gamma)
 
 
 def check_reduction(reduction: Reduction) -> Reduction:
