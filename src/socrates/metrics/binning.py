@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from socrates.metrics.inputs import Samples, Top, as_unsigned, refuse_negative
+from socrates.metrics.inputs import Samples, Top, as_integers, refuse_negative
 
 Array = npt.NDArray[Any]
 
 # Up to here counting the edges below each value, one pass an edge, beats a binary search for each value.
 _FEW_BINS = 32
+# Values compared with all edges at once: few calls, and the answers stay in the cache.
+_BLOCK_VALUES = 1 << 14
 # Entries of class-wise bins that wait to be counted together: counting touches every cell, so it is done rarely.
 _MAX_WAITING = 1 << 20
 # float32 columns are added in blocks of this many rows, and the blocks in float64: the error of a block, some 1e-7 of
@@ -71,12 +73,11 @@ def bin_index(values: Array, edges: Array) -> Array:
     inner = edges[1:-1].astype(values.dtype)
     if len(inner) >= _FEW_BINS or len(values) < _FEW_BINS:
         return np.searchsorted(inner, values, side="left")
-    index = np.zeros(len(values), np.uint8)
-    above = np.empty(len(values), np.bool_)
-    ones = np.frombuffer(above, np.uint8)  # the same memory: adding booleans would convert them first
-    for edge in inner:
-        np.greater(values, edge, out=above)
-        np.add(index, ones, out=index)
+    index = np.empty(len(values), np.uint8)
+    for start in range(0, len(values), _BLOCK_VALUES):
+        block = slice(start, start + _BLOCK_VALUES)
+        above = values[block] > inner[:, np.newaxis]
+        as_integers(above, "u").sum(axis=0, out=index[block])  # adding booleans would convert them first
     return index
 
 
@@ -86,6 +87,13 @@ def bin_stats(top: Top, num_bins: int) -> BinStats:
     confidence = np.bincount(index, weights=top.confidence, minlength=num_bins)
     both = np.bincount(2 * index + top.correct, minlength=2 * num_bins).astype(np.float64)  # wrong, right, wrong, ...
     return BinStats(both[::2] + both[1::2], confidence, both[1::2])
+
+
+def bin_ece(top: Top, num_bins: int) -> float:
+    """The `ece` of `bin_stats`, which only needs the gap of each bin: one sum instead of three."""
+    index = bin_index(top.confidence, bin_edges(num_bins, top.dtype))
+    gap = np.bincount(index, weights=np.subtract(top.confidence, top.correct, dtype=np.float64))
+    return float(np.abs(gap).sum() / len(index))
 
 
 def grouped(confidence: Array, correct: Array) -> BinStats:
@@ -138,7 +146,7 @@ class ClassBins:
         self.num_rows += len(chunk)
         self.total += column_sums(chunk)[: self.num_classes]
         # Read as unsigned integers, positive numbers keep their order and negative ones exceed them: one search does.
-        above = np.flatnonzero(as_unsigned(chunk) > as_unsigned(self.edges[1:2].astype(chunk.dtype)))
+        above = np.flatnonzero(as_integers(chunk, "u") > as_integers(self.edges[1:2].astype(chunk.dtype), "u"))
         value = np.ravel(chunk)[above]
         if value.min(initial=0) < 0:
             refuse_negative(chunk, start)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from socrates.metrics.binning import BinStats, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
+from socrates.metrics.binning import BinStats, bin_ece, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
 from socrates.metrics.inputs import LabelsLike, ProbsLike, Top, check_positive, open_samples
 
 Array = npt.NDArray[Any]
@@ -131,7 +131,7 @@ def cw_ece(probs: ProbsLike, labels: LabelsLike, num_bins: int = 15, num_classes
 
 def ece_of(top: Top, num_bins: int = 15) -> float:
     """ECE of confidences."""
-    return bin_stats(top, check_positive("num_bins", num_bins)).ece
+    return bin_ece(top, check_positive("num_bins", num_bins))
 
 
 def mce_of(top: Top, num_bins: int = 15) -> float:

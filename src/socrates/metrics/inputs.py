@@ -23,6 +23,8 @@ CHUNK_BYTES = 1 << 22
 FEW_COLUMNS = 16
 # A softmax in half precision misses 1 by up to about 1e-2; one in single precision, or read from few digits, by 1e-3.
 ROW_SUM_TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 2e-2, torch.float32: 1e-3, torch.float64: 1e-3}
+# A column above this leads its row alone: two of them would take the sum of the row beyond any tolerance.
+MAJORITY = 0.5 + max(ROW_SUM_TOLERANCE.values())
 
 _SOFTMAX_HINT = "if these are logits, apply softmax, or socrates.metrics.predict(logits)"
 
@@ -145,6 +147,19 @@ def check_positive(name: str, value: object) -> int:
 
 def top_of_rows(chunk: Array, labels: Array, start: int) -> tuple[Array, Array]:
     """Maximum of each row and whether its first position is the label; a negative value is refused."""
+    best = _picked(chunk, labels)
+    correct = best > MAJORITY  # a good model is that sure of most labels, and only the other rows are searched
+    unsure = np.flatnonzero(~correct)
+    if 2 * len(unsure) > len(chunk):
+        return _search_rows(chunk, labels, start)
+    refuse_negative(chunk, start)
+    if len(unsure):
+        best[unsure], correct[unsure] = _search_rows(chunk.take(unsure, axis=0), labels.take(unsure), start)
+    return best, correct
+
+
+def _search_rows(chunk: Array, labels: Array, start: int) -> tuple[Array, Array]:
+    """What `top_of_rows` returns, by a search through every row."""
     num_rows, num_columns = chunk.shape
     if num_columns <= FEW_COLUMNS:
         refuse_negative(chunk, start)
@@ -154,7 +169,7 @@ def top_of_rows(chunk: Array, labels: Array, start: int) -> tuple[Array, Array]:
             return best, chunk.argmax(axis=1) == labels
         return best, _picked(chunk, labels) == best
     # Read as unsigned integers, positive numbers keep their order and negative ones lead: one search finds both.
-    predicted = as_unsigned(chunk).argmax(axis=1)
+    predicted = as_integers(chunk, "u").argmax(axis=1)
     best = _picked(chunk, predicted)
     if not best.min() > 0:
         refuse_negative(chunk, start)
@@ -162,9 +177,9 @@ def top_of_rows(chunk: Array, labels: Array, start: int) -> tuple[Array, Array]:
     return best, predicted == labels
 
 
-def as_unsigned(values: Array) -> Array:
-    """The same memory read as unsigned integers."""
-    return np.reshape(np.frombuffer(values, np.uint32 if values.itemsize == 4 else np.uint64), values.shape)
+def as_integers(values: Array, kind: str) -> Array:
+    """The same memory read as signed ("i") or unsigned ("u") integers."""
+    return np.ndarray(values.shape, f"{kind}{values.itemsize}", values)
 
 
 def _picked(chunk: Array, column: Array) -> Array:
@@ -177,7 +192,8 @@ def _picked(chunk: Array, column: Array) -> Array:
 
 def refuse_negative(chunk: Array, start: int) -> None:
     """Raise if a value is below 0, however little; -0.0 is not."""
-    if chunk.min() >= 0:
+    # Integers are faster to compare; read as such, negative numbers stay negative, but -0.0 joins them.
+    if as_integers(chunk, "i").min() >= 0 or chunk.min() >= 0:
         return
     row = int((chunk.min(axis=1) < 0).argmax())
     given = f"row {start + row} of probs holds {chunk[row].min():.6g}"
@@ -230,8 +246,7 @@ def _open_floats(values: torch.Tensor | npt.ArrayLike, name: str, ndim: int) -> 
 
 def _as_numpy(values: torch.Tensor | npt.ArrayLike, name: str) -> Array:
     if isinstance(values, torch.Tensor):
-        tensor = values.detach().cpu()
-        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy(force=True)
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
