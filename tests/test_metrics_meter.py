@@ -103,9 +103,70 @@ def test_state_is_a_sum():
 def test_bad_states():
     with pytest.raises(ValueError, match=r"lacks \['fine', 'scores'\]"):
         CalibrationMeter.from_state({"bins": np.zeros((3, 15))})
-    state = CalibrationMeter().state()
-    with pytest.raises(ValueError, match="fine bins of shape"):
-        CalibrationMeter.from_state({**state, "fine": np.zeros((3, 100))})
+
+
+BAD_ENTRIES = {
+    "fine bins of another number": ("fine", np.zeros((3, 100)), r"fine of the state has shape \(3, 100\), expected"),
+    "bins without sums": ("bins", np.zeros(15), r"bins of the state has shape \(15,\), expected \(3, any\)"),
+    "two sums": ("bins", np.zeros((2, 15)), r"shape \(2, 15\), expected \(3, any\)"),
+    "no bins": ("bins", np.zeros((3, 0)), r"shape \(3, 0\)"),
+    "one score": ("scores", [0.0], r"scores of the state has shape \(1,\), expected \(2,\)"),
+    "classes with other bins": ("class_bins", torch.zeros(3, 6, 14), r"\(3, 6, 14\), expected \(3, any, 15\)"),
+    "classes without bins": ("class_bins", np.zeros((3, 6)), r"shape \(3, 6\), expected \(3, any, 15\)"),
+    "ragged": ("scores", [[0.0], 1.0], "scores of the state does not form an array of numbers"),
+    "words": ("bins", "bins", "bins of the state does not form an array of numbers"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD_ENTRIES.values(), ids=BAD_ENTRIES)
+def test_bad_entries_of_a_state(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        CalibrationMeter.from_state({**CalibrationMeter(15, 6).state(), name: value})
+
+
+KINDS = {
+    "torch": torch.tensor,
+    "float32": lambda values: torch.tensor(values, dtype=torch.float32),
+    "with a gradient": lambda values: torch.tensor(values, requires_grad=True),
+    "list": np.ndarray.tolist,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_states_of_other_kinds(kind):
+    meter = filled(*make_case(), [])
+    again = CalibrationMeter.from_state({name: kind(values) for name, values in meter.state().items()})
+    assert again.compute() == pytest.approx(meter.compute(), rel=1e-4)
+    again.update(*make_case(seed=3))
+    assert (again + meter).compute()["count"] == 3000
+
+
+def test_a_state_is_copied():
+    meter = filled(*make_case(), [])
+    state = meter.state()
+    again = CalibrationMeter.from_state(state)
+    for values in state.values():
+        values[:] = -1
+    assert again.compute() == meter.compute()
+
+
+def test_sum_of_meters():
+    meters = [filled(*make_case(seed=seed), []) for seed in range(3)]
+    assert sum(meters).compute() == (meters[0] + meters[1] + meters[2]).compute()
+    alone = sum(meters[:1])
+    alone.update(*make_case())
+    assert meters[0].compute()["count"] == 1000
+
+
+def test_only_meters_are_added():
+    meter = CalibrationMeter()
+    with pytest.raises(TypeError, match="got a int, expected a CalibrationMeter"):
+        meter.merge(3)
+    with pytest.raises(TypeError, match=r"got a dict, expected a CalibrationMeter: make one with from_state\(state\)"):
+        meter.merge(meter.state())
+    for add in (lambda: meter + 3, lambda: 3 + meter, lambda: meter + meter.state()):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            add()
 
 
 def test_a_bad_batch_leaves_the_meter_as_it_was():

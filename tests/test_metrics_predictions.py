@@ -64,6 +64,66 @@ def test_extreme_logits(reading):
         torch.testing.assert_close(result.probs.sum(dim=1), torch.ones(2))
 
 
+MASKED = [[0.0, -np.inf, 1.0], [-np.inf, -np.inf, 2.0], [-np.inf, 3.0, -np.inf]]
+
+
+@pytest.mark.parametrize("reading", [None, "answer", "abstain", "spread"])
+def test_masked_classes_have_probability_zero(reading):
+    given = torch.tensor(MASKED, requires_grad=True)
+    result = predict(given, unknown=reading)
+    expected = predict(torch.tensor(MASKED).clamp(min=-1e4), unknown=reading)
+    torch.testing.assert_close(result.probs, expected.probs)
+    torch.testing.assert_close(result.predicted, expected.predicted)
+    result.confidence.sum().backward()
+    assert torch.isfinite(given.grad).all()
+    assert 0 <= ece(result, [0, 1, 1]) <= 1
+
+
+def test_renormalize_needs_a_known_class_that_is_not_masked():
+    known = predict(np.array([MASKED[0], MASKED[2]]), unknown="renormalize")
+    np.testing.assert_array_equal(known.probs, [[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="logits of the known classes of row 1 hold -infinity alone"):
+        predict(np.array(MASKED), unknown="renormalize")
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([np.nan, 0, 0], "NaN or infinity"),
+        ([0, 0, np.nan], "NaN or infinity"),
+        ([np.inf, 0, 0], "NaN or infinity"),
+        ([-np.inf, np.nan, 0], "NaN or infinity"),
+        ([-np.inf] * 3, "-infinity alone"),
+    ],
+)
+def test_rows_without_a_softmax(reading, row, message):
+    with pytest.raises(ValueError, match=f"logits of row 1 hold {message}"):
+        predict(torch.tensor([[0.0, 0.0, 0.0], row]), unknown=reading)
+
+
+VIEWS = {
+    "upside down": lambda logits: logits[::-1],
+    "one row upside down": lambda logits: logits[:1][::-1],
+    "columns reversed": lambda logits: logits[:, ::-1],
+    "every other row": lambda logits: logits[::2],
+    "Fortran": np.asfortranarray,
+    "big-endian single": lambda logits: logits.astype(">f4"),
+    "big-endian half": lambda logits: logits.astype(">f2"),
+    "big-endian upside down": lambda logits: logits.astype(">f8")[::-1],
+    "long double": lambda logits: logits.astype(np.longdouble),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_numpy_views_and_byte_orders(view):
+    logits = view(np.random.default_rng(0).normal(size=(7, 4)))
+    plain = torch.tensor(logits.tolist(), dtype=torch.float64 if logits.dtype.itemsize >= 8 else torch.float32)
+    expected, result = predict(plain, unknown="spread"), predict(logits, unknown="spread")
+    assert result.probs.dtype == expected.probs.numpy().dtype
+    np.testing.assert_array_equal(result.probs, expected.probs.numpy())
+
+
 @pytest.fixture(scope="module")
 def case():
     generator = torch.Generator().manual_seed(0)

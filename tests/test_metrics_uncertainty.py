@@ -10,8 +10,11 @@ from socrates.metrics import (
     Interval,
     accuracy,
     ada_ece,
+    augrc,
+    aurc,
     bootstrap,
     brier,
+    coverage_at_risk,
     cw_ece,
     debiased_ece,
     ece,
@@ -21,6 +24,7 @@ from socrates.metrics import (
     predict,
     smooth_ece,
 )
+from socrates.metrics.uncertainty import _interval
 
 METRICS = [accuracy, nll, brier, ece, mce, ada_ece, debiased_ece, smooth_ece, cw_ece]
 
@@ -93,6 +97,113 @@ def test_bootstrap_interval_of_the_accuracy_has_the_right_width(case):
     assert narrow.high - narrow.low < 0.5 * (interval.high - interval.low)
 
 
+def drawn(num_samples, temperature, seed):
+    """Probabilities, too sure by the temperature, and what they should be."""
+    logits = 2 * np.random.default_rng(seed).normal(size=(num_samples, 10))
+    exponentials = np.exp(logits), np.exp(temperature * logits)
+    should, probs = (values / values.sum(axis=1, keepdims=True) for values in exponentials)
+    return probs, should
+
+
+def with_labels(probs, should, seed):
+    uniform = np.random.default_rng(seed).random((len(should), 1))
+    return probs, (should.cumsum(axis=1) < uniform).sum(axis=1).clip(max=9)
+
+
+def true_value(metric, probs, should):
+    """The value at infinitely many labels a row: each right with its own chance."""
+    if metric is nll:
+        return -(should * np.log(probs)).sum(axis=1).mean()
+    if metric is brier:
+        return ((probs**2).sum(axis=1) - 2 * (probs * should).sum(axis=1) + 1).mean()
+    top = np.arange(len(probs)), probs.argmax(axis=1)
+    if metric is accuracy:
+        return should[top].mean()
+    pairs = [(probs[top], should[top])] if metric is ece else zip(probs.T, should.T, strict=True)
+    errors = [np.abs(np.bincount((15 * p).astype(int), p - q)).sum() / len(probs) for p, q in pairs]
+    return np.mean(errors)
+
+
+@pytest.mark.parametrize(
+    ("metric", "temperature"),
+    [(accuracy, 1.5), (nll, 1.5), (brier, 1.5), (ece, 1.0), (ece, 1.2), (ece, 1.5), (cw_ece, 1.0), (cw_ece, 1.5)],
+)
+def test_intervals_hold_the_true_value(metric, temperature):
+    """The percentile interval holds it never for ece at 1 and for cw_ece."""
+    truth = true_value(metric, *drawn(50_000, temperature, seed=99))
+    held = 0
+    for seed in range(20):
+        data = with_labels(*drawn(1000, temperature, seed), seed + 1000)
+        interval = bootstrap(metric, *data, num_resamples=40 if metric is cw_ece else 150, seed=seed)
+        assert interval.low <= interval.estimate <= interval.high
+        held += interval.low <= truth + 1e-9 and truth <= interval.high
+    assert held >= 17
+
+
+def test_interval_of_a_calibrated_model_reaches_zero():
+    data = with_labels(*drawn(1000, 1.0, seed=1), 2)
+    for metric in (ece, ada_ece, cw_ece):
+        interval = bootstrap(metric, *data, num_resamples=100)
+        assert interval.low == 0
+        assert interval.high < 2.5 * interval.estimate
+    sure = with_labels(*drawn(1000, 2.0, seed=1), 2)
+    assert bootstrap(ece, *sure, num_resamples=100).low > 0.15
+
+
+def test_interval_by_hand():
+    values = np.repeat([3.0, 4.0, 5.0, 6.0, 7.0], 100)
+    # quantiles 4 and 6, mean 5, estimate 4: twice 25 - 16 is taken off 16 and 36.
+    interval = _interval(4.0, values, 0.5)
+    assert (interval.low, interval.high) == pytest.approx((0.0, np.sqrt(18)))
+    # A mean that is no higher than chance leaves the quantiles alone, as do negative values.
+    assert _interval(4.9, values, 0.5) == Interval(4.9, 4.0, 6.0)
+    assert _interval(-2.0, values - 6, 0.5) == Interval(-2.0, -2.0, 0.0)
+    # The estimate is always inside.
+    assert _interval(9.0, values, 0.5) == Interval(9.0, 4.0, 9.0)
+
+
+def test_a_metric_with_negative_values(case):
+    positive, negative = (
+        bootstrap(lambda probs, labels, sign=sign: sign * accuracy(probs, labels), *case, num_resamples=50)
+        for sign in (1, -1)
+    )
+    assert (negative.low, negative.high) == pytest.approx((-positive.high, -positive.low))
+
+
+SELECTIVE = [aurc, augrc, partial(coverage_at_risk, max_risk=0.3)]
+
+
+@pytest.mark.parametrize("metric", SELECTIVE, ids=["aurc", "augrc", "coverage_at_risk"])
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, np.ndarray.tolist], ids=["numpy", "torch", "list"])
+def test_scores_of_the_samples_are_resampled_with_them(metric, kind, case):
+    probs, labels = case
+    own = bootstrap(metric, probs, labels, num_resamples=60)
+    given = bootstrap(partial(metric, confidence=kind(probs.max(axis=1))), probs, labels, num_resamples=60)
+    assert (given.estimate, given.low, given.high) == pytest.approx((own.estimate, own.low, own.high), abs=1e-12)
+    shuffled = bootstrap(partial(metric, confidence=kind(probs.max(axis=1)[::-1].copy())), probs, labels)
+    assert shuffled.estimate != given.estimate
+
+
+def test_scores_of_a_prediction_are_resampled_with_it(case):
+    prediction = predict(torch.tensor(np.log(case[0])), unknown="renormalize")
+    labels = case[1] % 4
+    own = bootstrap(aurc, prediction, labels, num_resamples=30)
+    assert bootstrap(partial(aurc, confidence=prediction.confidence), prediction, labels, num_resamples=30) == own
+
+
+def test_scores_of_another_number_are_refused(case):
+    with pytest.raises(ValueError, match="199 confidences for 200 rows"):
+        bootstrap(partial(aurc, confidence=np.ones(199)), *case)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
+def test_errors_name_the_row_of_the_data(metric, case):
+    probs = case[0].copy()
+    probs[123] *= 2
+    with pytest.raises(ValueError, match="row 123 of probs"):
+        bootstrap(lambda probs, labels: metric(probs, labels), probs, case[1])
+
+
 def test_seeds(case):
     assert bootstrap(ece, *case, num_resamples=20) == bootstrap(ece, *case, num_resamples=20)
     assert bootstrap(ece, *case, num_resamples=20) != bootstrap(ece, *case, num_resamples=20, seed=1)
@@ -136,12 +247,21 @@ def test_floor_quantile_is_a_test_of_calibration(case):
 @pytest.mark.parametrize("reading", ["answer", "abstain", "renormalize", "spread"])
 def test_floor_of_predictions(case, reading):
     prediction = predict(np.log(case[0]), unknown=reading)
+    for metric in METRICS[3:-1]:
+        assert 0 <= floor(metric, prediction, num_draws=20) < 1
     assert 0 < floor(ece, prediction) < 0.2
     if reading in ("renormalize", "spread"):
         assert 0 < floor(cw_ece, prediction, num_draws=5) < 0.2
     else:
         with pytest.raises(ValueError, match=r"rows sum to .* over the known classes"):
             floor(cw_ece, prediction)
+
+
+def test_floor_counts_the_answer_unknown_as_right_with_its_probability():
+    """As the docstring says: the metrics themselves never count it as right."""
+    unknown = predict(np.array([[0.0, 0.0, 3.0]] * 400), unknown="answer")
+    assert floor(accuracy, unknown) == pytest.approx(unknown.confidence[0], abs=0.01)
+    assert accuracy(unknown, [0] * 400) == 0
 
 
 def test_any_callable_will_do(case):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from socrates.metrics.binning import BinStats, ClassBins, bin_stats, equal_mass
 from socrates.metrics.calibration import largest_gap
@@ -87,7 +89,9 @@ class CalibrationMeter:
             self._class_bins += classes.stats()
 
     def merge(self, other: CalibrationMeter) -> None:
-        """Add the samples of another meter with the same bins and classes to this one; `a + b` makes a new meter.
+        """Add the samples of another meter with the same bins and classes to this one.
+
+        `a + b` and `sum(meters)` make a new meter.
 
         >>> a, b = CalibrationMeter(), CalibrationMeter()
         >>> a.update([[0.9, 0.1]], [0])
@@ -96,6 +100,10 @@ class CalibrationMeter:
         >>> a.compute()["count"]
         2.0
         """
+        if not isinstance(cast("object", other), CalibrationMeter):
+            raise TypeError(
+                f"got a {type(other).__name__}, expected a CalibrationMeter: make one with from_state(state)"
+            )
         if (self.num_bins, self.num_classes) != (other.num_bins, other.num_classes):
             raise ValueError(
                 f"a meter of num_bins={other.num_bins}, num_classes={other.num_classes} cannot be merged into one of "
@@ -107,11 +115,19 @@ class CalibrationMeter:
         if self._class_bins is not None and other._class_bins is not None:
             self._class_bins += other._class_bins
 
-    def __add__(self, other: CalibrationMeter) -> CalibrationMeter:
+    def __add__(self, other: object) -> CalibrationMeter:
+        if not isinstance(other, CalibrationMeter):
+            return NotImplemented
         total = CalibrationMeter(self.num_bins, self.num_classes)
         total.merge(self)
         total.merge(other)
         return total
+
+    def __radd__(self, other: object) -> CalibrationMeter:
+        """`0 + meter`, with which `sum(meters)` starts."""
+        if other != 0:
+            return NotImplemented
+        return self + CalibrationMeter(self.num_bins, self.num_classes)
 
     def compute(self) -> dict[str, float]:
         """The metrics of everything seen so far, by name.
@@ -170,8 +186,8 @@ class CalibrationMeter:
         return state
 
     @classmethod
-    def from_state(cls, state: dict[str, Array]) -> CalibrationMeter:
-        """A meter that holds what `state()` gave.
+    def from_state(cls, state: Mapping[str, torch.Tensor | npt.ArrayLike]) -> CalibrationMeter:
+        """A meter that holds a copy of what `state()` gave; tensors and lists do as well as arrays.
 
         >>> CalibrationMeter.from_state(CalibrationMeter(num_classes=3).state()).num_classes
         3
@@ -179,13 +195,13 @@ class CalibrationMeter:
         missing = {"bins", "fine", "scores"} - set(state)
         if missing:
             raise ValueError(f"the state lacks {sorted(missing)}: pass what CalibrationMeter.state() returned")
-        by_class = state.get("class_bins")
-        meter = cls(state["bins"].shape[-1], None if by_class is None else by_class.shape[1])
-        if state["fine"].shape != (3, FINE_BINS):
-            raise ValueError(f"the state has fine bins of shape {state['fine'].shape}, expected {(3, FINE_BINS)}")
-        meter._bins, meter._fine = BinStats(*state["bins"]), BinStats(*state["fine"])
-        meter._scores = np.array(state["scores"])
-        meter._class_bins = None if by_class is None else BinStats(*by_class)
+        bins = _opened(state, "bins", (3, None))
+        num_bins = bins.shape[1]
+        classes = _opened(state, "class_bins", (3, None, num_bins)) if "class_bins" in state else None
+        meter = cls(num_bins, None if classes is None else classes.shape[1])
+        meter._bins, meter._fine = BinStats(*bins), BinStats(*_opened(state, "fine", (3, FINE_BINS)))
+        meter._class_bins = None if classes is None else BinStats(*classes)
+        meter._scores = _opened(state, "scores", (2,))
         return meter
 
     def _filled_count(self) -> float:
@@ -200,6 +216,25 @@ def _fine_stats(confidence: Array, correct: Array) -> BinStats:
     index = np.minimum(np.maximum(above - 1, 0), FINE_BINS - 1)
     weights = (None, confidence, correct)
     return BinStats(*(np.bincount(index, w, minlength=FINE_BINS).astype(np.float64) for w in weights))
+
+
+def _opened(state: Mapping[str, torch.Tensor | npt.ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:
+    """A float64 copy of an entry of a state, which has this shape; None stands for any length."""
+    value = state[name]
+    try:
+        array = np.array(
+            value.detach().cpu().double().numpy() if isinstance(value, torch.Tensor) else value, dtype=np.float64
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} of the state does not form an array of numbers ({error})") from error
+    expected = tuple(given if length is None else length for given, length in zip(array.shape, shape, strict=False))
+    if array.ndim != len(shape) or array.shape != expected or 0 in array.shape:
+        wanted = str(shape).replace("None", "any")
+        raise ValueError(
+            f"{name} of the state has shape {array.shape}, expected {wanted}: "
+            "pass what CalibrationMeter.state() returned"
+        )
+    return array
 
 
 def _zeros(*shape: int) -> BinStats:

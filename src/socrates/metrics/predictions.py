@@ -60,7 +60,8 @@ def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None
 
     Args:
         logits: (N, C) floating point, torch or numpy; the result is of the same kind, on the same device, and
-            differentiable. float16 and bfloat16 are read in float32.
+            differentiable. float16 and bfloat16 are read in float32. A class masked with -inf has probability 0; one
+            entry of each row must be finite, with "renormalize" one of a known class.
         unknown: the reading.
 
     >>> import torch
@@ -76,6 +77,7 @@ def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None
     num_classes = tensor.shape[1] - (unknown is not None)
     if unknown == "renormalize":
         tensor = tensor[:, :num_classes]
+        _refuse_infinite(tensor, "logits of the known classes")
     probs = tensor.softmax(dim=1)
     if unknown == "abstain":
         probs = probs[:, :num_classes]
@@ -96,7 +98,8 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
         try:
             array = np.asarray(logits)
             wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
-            tensor = torch.tensor(array.astype(np.float64) if wide else array)
+            # torch takes neither a foreign byte order nor negative strides: the copy has none.
+            tensor = torch.as_tensor(np.array(array, np.float64 if wide else array.dtype.type, order="C"))
         except (TypeError, ValueError) as error:
             raise ValueError(f"logits do not form a numeric array ({error}): pass an (N, C) tensor or array") from error
     if not tensor.is_floating_point():
@@ -106,8 +109,14 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
         raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
     if tensor.dtype in (torch.float16, torch.bfloat16):
         tensor = tensor.float()
-    finite = torch.isfinite(tensor.detach()).all(dim=1)
-    if not bool(finite.all()):
-        row = int((~finite).int().argmax())
-        raise ValueError(f"logits of row {row} hold NaN or infinity: look for the cause in the model or drop the row")
+    _refuse_infinite(tensor, "logits")
     return tensor
+
+
+def _refuse_infinite(tensor: torch.Tensor, name: str) -> None:
+    """Raise unless the softmax of each row is defined: its maximum is finite. NaN is a maximum, too."""
+    fine = torch.isfinite(tensor.detach().amax(dim=1))
+    if not bool(fine.all()):
+        row = int((~fine).int().argmax())
+        kind = "-infinity alone" if bool((tensor[row] == -torch.inf).all()) else "NaN or infinity"
+        raise ValueError(f"{name} of row {row} hold {kind}: look for the cause in the model or drop the row")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,9 +42,13 @@ _OF_TOP: dict[Metric, Metric] = {
 _OF_ROWS: dict[Metric, Callable[..., Array]] = {nll: nll_of_rows, brier: brier_of_rows}
 
 
+# A mean over resamples within this many of its standard errors of the estimate is no sign of a bias.
+_CHANCE = 3
+
+
 @dataclass(frozen=True)
 class Interval:
-    """A measured value and its confidence interval.
+    """A measured value and its confidence interval, which holds it.
 
     >>> Interval(estimate=0.05, low=0.04, high=0.07).high
     0.07
@@ -63,17 +68,45 @@ def bootstrap(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of a metric over resamples of the samples, drawn with replacement.
+    """Confidence interval of a metric over resamples of the samples, drawn with replacement.
+
+    Means (`accuracy`, `nll`, `brier`) have the percentile interval. To a calibration error, an average of absolute
+    values, sampling noise only adds, and a resample holds it twice: its mean lies above the estimate about as far as
+    the estimate lies above the truth. Twice that rise is taken off the quantiles of the resamples, in squares, for it
+    is the squares of independent noise that add up:
+
+        bound^2 = max(0, quantile^2 - 2 (mean^2 - estimate^2))
+
+    and the interval is widened where the estimate, which is itself too high, would lie outside. A metric that can be
+    negative has the percentile interval, too.
+
+    How often, in percent, intervals at 95 % held the true value, for 10 classes and logits too large by a factor:
+
+    | N = 1000   | 1 (calibrated) | 1.2 | 1.5 | 2  |
+    |------------|----------------|-----|-----|----|
+    | accuracy   | 96             | 94  | 94  | 94 |
+    | nll        | 93             | 94  | 94  | 94 |
+    | brier      | 94             | 94  | 92  | 94 |
+    | ece        | 99             | 94  | 94  | 94 |
+    | ada_ece    | 98             | 93  | 93  | 93 |
+    | cw_ece     | 98             | 98  | 100 | 97 |
+    | smooth_ece | 90             | 92  | 95  | 95 |
+
+    (60 to 200 sets each, so give or take 2 to 4.) The true error of a calibrated model is 0, the edge of what an error
+    can be: no interval has its level there, this one reaches down to 0 nearly always. The level does not hold for
+    `cw_ece` with few samples a class: 85 at N = 200 and factor 1, 52 with 100 classes at N = 2000 and factor 1.5.
 
     The metrics of this package that read only the top class, or average over samples, are computed without copying
-    `probs` for each resample; `cw_ece` and any other callable are called on resampled rows.
+    `probs` for each resample; `cw_ece` and any other callable are called on resampled rows. Values with one entry a
+    sample that a `functools.partial` sets, such as the `confidence` of `aurc`, are resampled along; those inside a
+    lambda cannot be.
 
     Args:
         metric: any `metric(probs, labels)`; `functools.partial(ece, num_bins=10)` sets options.
         probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
         labels: (N,) class numbers.
         num_resamples: number of resamples.
-        confidence: share of the resamples that the interval holds.
+        confidence: level of the interval: how often it shall hold the true value.
         seed: the same seed gives the same interval.
 
     >>> from socrates.metrics import accuracy
@@ -83,12 +116,12 @@ def bootstrap(
     check_positive("num_resamples", num_resamples)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r}, expected a share between 0 and 1, such as 0.95")
+    estimate = float(metric(probs, labels))  # first, so that an error names a row of the data, not of a resample
     samples = open_samples(probs, labels)
     of_index = _of_index(metric, probs, samples)
     rng = np.random.default_rng(seed)
-    values = [of_index(rng.integers(0, len(samples), len(samples))) for _ in range(num_resamples)]
-    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(metric(probs, labels)), float(low), float(high))
+    values = np.array([of_index(rng.integers(0, len(samples), len(samples))) for _ in range(num_resamples)])
+    return _interval(estimate, values, confidence)
 
 
 def floor(
@@ -98,7 +131,11 @@ def floor(
 
     A finite sample never measures 0: an ECE is bad news only as far as it stands above this floor. For metrics of the
     top class, every answer is right with a chance of exactly its confidence, under every reading of the unknown class.
-    Other metrics need rows that sum to 1 over the known classes.
+    Give them the `Prediction` itself: its `probs` alone do not sum to 1 under "abstain". Other metrics need rows that
+    sum to 1 over the known classes.
+
+    Under "answer" the answer unknown counts as right with a chance of its probability here, though the metrics never
+    count it as right: the floor of a model that mostly answers unknown means little.
 
     Args:
         metric: any `metric(probs, labels)`.
@@ -126,6 +163,17 @@ def floor(
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
 
+def _interval(estimate: float, values: Array, confidence: float) -> Interval:
+    """The quantiles of the resamples, less twice the noise that resampling added, in squares; see `bootstrap`."""
+    low, high = (float(q) for q in np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2]))
+    mean = float(values.mean())
+    by_chance = _CHANCE * float(values.std()) / math.sqrt(len(values))
+    if values.min() >= 0 and mean > estimate + by_chance:
+        added = 2 * (mean**2 - estimate**2)
+        low, high = math.sqrt(max(0.0, low**2 - added)), math.sqrt(max(0.0, high**2 - added))
+    return Interval(estimate, min(low, estimate), max(high, estimate))
+
+
 def _of_index(metric: Metric, probs: ProbsLike, samples: Samples) -> Callable[[Array], float]:
     """The metric as a function of the positions of a resample."""
     of_top, of_rows = _find(metric, _OF_TOP), _find(metric, _OF_ROWS)
@@ -135,7 +183,20 @@ def _of_index(metric: Metric, probs: ProbsLike, samples: Samples) -> Callable[[A
     if of_rows is not None:
         scores = per_sample(samples, of_rows)
         return lambda index: float(scores[index].mean())
-    return lambda index: float(metric(_take(probs, index), samples.labels[index]))
+    keywords = _kept_per_sample(metric, len(samples))
+
+    def of_rows_at(index: Array) -> float:
+        along = {name: _take(value, index) for name, value in keywords.items()}
+        return float(metric(_take(probs, index), samples.labels[index], **along))
+
+    return of_rows_at
+
+
+def _kept_per_sample(metric: Metric, num_samples: int) -> dict[str, Any]:
+    """The keywords a partial sets that have one entry a sample."""
+    keywords = cast("partial[float]", metric).keywords if isinstance(metric, partial) else {}
+    shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
+    return {name: value for name, value in keywords.items() if shape(value)[:1] == (num_samples,)}
 
 
 def _take(probs: ProbsLike, index: Array) -> ProbsLike:
