@@ -18,7 +18,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 	touch $@
 
 demo: .venv/dev
-	$(BIN)/python examples/minimal.py
+	$(BIN)/socrates quickstart
 
 test: lint types pytest
 

@@ -15,7 +15,7 @@ import numpy
 import torch
 from timing import Row
 
-PARTS = ("losses", "metrics", "scaling")
+PARTS = ("losses", "metrics", "scaling", "data", "engine")
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python benchmarks/run.py --write"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"

@@ -18,10 +18,14 @@ PACKAGE = Path(socrates.__file__).parent
 
 # What each part may import of ours (itself included); parts not listed here may import nothing of ours.
 LAYERS = {
+    "names": set(),
     "records": {"experiment"},
-    "data": {"contracts"},
-    "models": {"contracts"},
-    "methods": {"contracts", "losses"},
+    "data": {"contracts", "names"},
+    "models": {"contracts", "names"},
+    "methods": {"contracts", "losses", "names"},
+    "report": {"records", "experiment", "metrics", "pareto"},
+    "quickstart": {"engine", "experiment", "records", "report"},
+    "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names"},
     "engine": {"losses", "metrics", "scaling", "contracts", "experiment", "records", "data", "models", "methods"},
 }
 

@@ -1,9 +1,12 @@
 """Classifiers that know what they do not know: the Socrates loss, calibration metrics and post-hoc scaling."""
 
+from importlib import import_module
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
-from . import losses, metrics, pareto, scaling
-from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
+if TYPE_CHECKING:
+    from . import losses, metrics, pareto, scaling
+    from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 
 __version__ = _version("socrates-loss")
 
@@ -20,3 +23,16 @@ __all__ = [
     "pareto",
     "scaling",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when they are first used: the command line sets up threads before torch is imported."""
+    if name in ("losses", "metrics", "pareto", "scaling"):
+        return import_module(f"socrates.{name}")
+    if name in __all__:
+        return getattr(import_module("socrates.losses"), name)
+    raise AttributeError(f"module 'socrates' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

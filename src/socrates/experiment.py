@@ -97,3 +97,20 @@ class Experiment:
         settings = dict(plain["optimization"])
         settings["milestones"] = tuple(settings["milestones"])
         return cls(**{**plain, **parts, "optimization": Optimization(**settings)})
+
+
+def usual_optimization(dataset: str, model: str, method: str) -> Optimization:
+    """The settings that are used unless told otherwise: the paper's, or shorter ones for the small data sets.
+
+    >>> usual_optimization("cifar100", "vgg16", "ccl_sc").batch_size
+    64
+    >>> usual_optimization("digits", "mlp", "socrates").epochs
+    150
+    """
+    if dataset == "digits":
+        return Optimization(epochs=150, batch_size=64, halve_every=50, weight_decay=0.0)
+    if dataset in ("mnist", "fashion_mnist"):
+        return Optimization(epochs=40, halve_every=10)
+    if model == "vit_transfer":
+        return Optimization(epochs=50, learning_rate=5e-4, backbone_factor=0.1, milestones=(20, 35, 45))
+    return Optimization(batch_size=64) if method == "ccl_sc" else Optimization()

@@ -15,7 +15,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,14 @@ from numpy.typing import NDArray
 from socrates.experiment import Experiment
 
 Array = NDArray[Any]
+
+
+class Predictions(NamedTuple):
+    """Logits (N, C) or, with an unknown class, (N, C + 1); labels (N,); and C, the number of known classes."""
+
+    logits: Array
+    labels: Array
+    num_classes: int
 
 
 class Run:
@@ -99,11 +107,12 @@ class Run:
         kept = [record for record in self.epochs() if record["epoch"] <= epoch]
         _replace(self.directory / "epochs.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
 
-    def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array) -> None:
+    def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int) -> None:
         """Keep the logits of a split; every metric can be computed from them later."""
         path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            np.savez_compressed(file, logits=logits.astype(np.float32), labels=labels.astype(np.int32))
+            arrays = {"logits": logits.astype(np.float32), "labels": labels.astype(np.int32)}
+            np.savez_compressed(file, **arrays, num_classes=np.int32(num_classes))
         os.replace(file.name, path)
 
     def kept_epochs(self) -> list[int]:
@@ -111,12 +120,12 @@ class Run:
         found = {path.stem for path in (self.directory / "predictions").glob("*.npz")}
         return sorted(int(name[4:]) for name in found if name.startswith("val-") and f"test-{name[4:]}" in found)
 
-    def predictions(self, split: str, epoch: int) -> tuple[Array, Array]:
-        """Logits (N, C) and labels (N,) of a split at an epoch."""
+    def predictions(self, split: str, epoch: int) -> Predictions:
+        """Logits and labels of a split at an epoch."""
         path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
         try:
             with np.load(path) as stored:
-                return stored["logits"], stored["labels"]
+                return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
         except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file

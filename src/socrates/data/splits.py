@@ -1,13 +1,17 @@
-"""The validation split: fixed, and independent of a run's seed."""
+"""Which samples train, validate and test: fixed, and independent of a run's seed."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 
+SPLIT_SEED = 42
+
 
 def validation_split(
-    num_samples: int, fraction: float = 0.1, seed: int = 42
+    num_samples: int, fraction: float = 0.1, seed: int = SPLIT_SEED
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices of the training and of the validation samples: validation is the first `fraction` of a seeded shuffle.
 
@@ -25,3 +29,34 @@ def validation_split(
     order = np.arange(num_samples)
     np.random.RandomState(seed).shuffle(order)
     return order[num_val:], order[:num_val]
+
+
+def stratified_subset(labels: NDArray[np.int64], num_samples: int, seed: int = SPLIT_SEED) -> NDArray[np.int64]:
+    """Sorted indices of a fixed subset in which each class keeps its share to within one sample.
+
+    Whole samples of each share come first, then the largest remainders, ties to the lower class.
+
+    >>> stratified_subset(np.array([0, 1, 0, 1, 0, 1, 0, 0, 0]), 3).tolist()
+    [0, 2, 3]
+    """
+    classes, position = np.unique(labels, return_inverse=True)
+    if not len(classes) <= num_samples <= len(labels):
+        raise ValueError(
+            f"a stratified subset of {len(labels)} samples in {len(classes)} classes has between {len(classes)} and "
+            f"{len(labels)} samples, got {num_samples}"
+        )
+    # Whole numbers throughout: counts * num_samples = quota * total + remainder.
+    quota, remainder = np.divmod(np.bincount(position) * num_samples, len(labels))
+    quota[np.argsort(-remainder, kind="stable")[: num_samples - quota.sum()]] += 1
+    random = np.random.RandomState(seed)
+    chosen = [random.permutation(np.flatnonzero(position == k))[: quota[k]] for k in range(len(classes))]
+    return np.sort(np.concatenate(chosen))
+
+
+def warn_unless_official(name: str, counts: dict[str, int], official: dict[str, int]) -> None:
+    """Say that a data set is not the whole official one: its numbers do not compare with published ones."""
+    if counts != official:
+        sizes = ", ".join(f"{counts[part]:,} {part} samples (official {official[part]:,})" for part in official)
+        warnings.warn(
+            f"{name}: {sizes}: results do not compare with those on the official data", UserWarning, stacklevel=2
+        )

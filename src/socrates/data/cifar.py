@@ -1,0 +1,71 @@
+"""CIFAR-10 and CIFAR-100 from their binary versions: records of labels and 3 x 32 x 32 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from socrates.contracts import Splits
+
+from .augment import Transform
+from .download import fetch_extracted
+from .errors import DataCorrupt, DataNotFound
+from .resident import Arrays, resident_splits
+from .splits import warn_unless_official
+
+PIXELS = 3 * 32 * 32
+
+
+def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Arrays:
+    """Images and labels of record files; a record has `num_labels` label bytes, of which the last is the class."""
+    length = num_labels + PIXELS
+    parts = []
+    for path in paths:
+        if not path.is_file():
+            raise DataNotFound(f"{path} is missing: delete the folder {path.parent} to have it fetched again")
+        size = path.stat().st_size
+        if size == 0 or size % length:
+            raise DataCorrupt(
+                f"{path}: {size} bytes are no whole number of records of {length} bytes: the file is truncated or "
+                f"damaged; delete the folder to have it fetched again"
+            )
+        records = np.fromfile(path, np.uint8).reshape(-1, length)
+        labels = records[:, num_labels - 1]
+        if labels.max() >= num_classes:
+            row = int(labels.argmax())
+            raise DataCorrupt(f"{path}: record {row} has the label {labels[row]}, expected 0 to {num_classes - 1}")
+        parts.append(records)
+    records = np.concatenate(parts)
+    return records[:, num_labels:].reshape(-1, 3, 32, 32), records[:, num_labels - 1].astype(np.int64)
+
+
+def transform(mean: tuple[float, ...], std: tuple[float, ...], image_size: int | None, augment: bool) -> Transform:
+    """Crop with padding 4 and flip; for images enlarged as transfer learning wants them, a resized crop and flip."""
+    if not augment:
+        return Transform(mean, std, size=image_size)
+    if image_size is not None and image_size > 32:
+        return Transform(mean, std, flip=True, size=image_size, scale=(0.05, 1.0))
+    return Transform(mean, std, padding=4, flip=True, size=image_size)
+
+
+def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """45,000 / 5,000 / 10,000 images of 10 classes; cifar-10-batches-bin/ below the root."""
+    folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
+    train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
+    test = read_records([folder / "test_batch.bin"], 1, 10)
+    counts = {"train": len(train[1]), "test": len(test[1])}
+    warn_unless_official("CIFAR-10", counts, {"train": 50_000, "test": 10_000})
+    how = transform((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), image_size, augment)
+    return resident_splits(train, test, how, 10)
+
+
+def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """45,000 / 5,000 / 10,000 images of 100 (fine) classes; cifar-100-binary/ below the root."""
+    folder = fetch_extracted("cifar100", root, "cifar-100-binary")
+    train, test = (read_records([folder / name], 2, 100) for name in ("train.bin", "test.bin"))
+    counts = {"train": len(train[1]), "test": len(test[1])}
+    warn_unless_official("CIFAR-100", counts, {"train": 50_000, "test": 10_000})
+    how = transform((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), image_size, augment)
+    return resident_splits(train, test, how, 100)

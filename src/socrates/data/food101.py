@@ -1,0 +1,72 @@
+"""Food-101, streamed from its JPEG files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from socrates.contracts import Splits
+
+from .augment import Transform
+from .download import fetch_extracted
+from .errors import DataCorrupt, DataNotFound
+from .splits import validation_split, warn_unless_official
+from .streamed import StreamedImages
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a list of the data set."""
+    if not path.is_file():
+        raise DataNotFound(f"{path} is missing: delete the folder {path.parent.parent} to have it fetched again")
+    lines = path.read_text().split()
+    if not lines:
+        raise DataCorrupt(f"{path}: the list is empty")
+    return lines
+
+
+def read_part(folder: Path, part: str, classes: list[str]) -> tuple[list[Path], list[int]]:
+    """Paths and labels of a part, in the order of its list; every image must be there."""
+    number = {name: label for label, name in enumerate(classes)}
+    list_path = folder / "meta" / f"{part}.txt"
+    names = read_lines(list_path)
+    labels = [number.get(name.split("/")[0], -1) for name in names]
+    wrong = [name for name, label in zip(names, labels, strict=True) if label < 0 or len(name.split("/")) != 2]
+    if wrong:
+        raise DataCorrupt(f"{list_path}: {wrong[0]!r} is not of the form CLASS/ID with a class of classes.txt")
+    there: set[str] = set()
+    for name in classes:
+        place = folder / "images" / name
+        there |= {f"{name}/{entry}" for entry in os.listdir(place)} if place.is_dir() else set()
+    missing = [name for name in names if f"{name}.jpg" not in there]
+    if missing:
+        raise DataNotFound(
+            f"{len(missing)} images of {list_path} are missing, the first is "
+            f"{folder / 'images' / missing[0]}.jpg: delete the folder {folder} to have it fetched again"
+        )
+    return [folder / "images" / f"{name}.jpg" for name in names], labels
+
+
+def load_food101(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """60,600 / 15,150 / 25,250 images of 101 dishes; food-101/ below the root.
+
+    Training takes random resized crops and flips, evaluation the centre; images smaller than that are enlarged first.
+    """
+    folder = fetch_extracted("food101", root, "food-101")
+    classes = read_lines(folder / "meta" / "classes.txt")
+    (paths, labels), (test_paths, test_labels) = (read_part(folder, part, classes) for part in ("train", "test"))
+    warn_unless_official("Food-101", {"train": len(paths), "test": len(test_paths)}, {"train": 75_750, "test": 25_250})
+    size = image_size or 224
+    plain = Transform(*IMAGENET, size=size)
+    how = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0)) if augment else plain
+    train_index, val_index = validation_split(len(paths), fraction=0.2)
+
+    def split(index: np.ndarray, transform: Transform) -> StreamedImages:
+        return StreamedImages([paths[i] for i in index], torch.tensor(labels)[index], transform)
+
+    test = StreamedImages(test_paths, torch.tensor(test_labels), plain)
+    return Splits(split(train_index, how), split(val_index, plain), test, len(classes), (3, size, size))

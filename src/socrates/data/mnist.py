@@ -1,0 +1,72 @@
+"""MNIST and Fashion-MNIST from their IDX files, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.contracts import Splits
+
+from .augment import Transform
+from .download import FILES, fetch
+from .errors import DataCorrupt
+from .resident import Arrays, resident_splits
+from .splits import warn_unless_official
+
+
+def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
+    """An array of bytes from an IDX file: a magic number that tells type and dimensions, the sizes, the values."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataCorrupt(f"{path}: truncated or damaged ({error}); delete it to have it downloaded again") from error
+    magic, start = bytes([0, 0, 8, dims]), 4 + 4 * dims
+    if content[:4] != magic or len(content) < start:
+        raise DataCorrupt(f"{path}: starts with {content[:4].hex()}, expected {magic.hex()} (IDX of {dims} dimensions)")
+    shape = tuple(np.frombuffer(content, ">u4", dims, offset=4).tolist())
+    expected = start + int(np.prod(shape, dtype=object))
+    if len(content) != expected or 0 in shape:
+        raise DataCorrupt(
+            f"{path}: {len(content)} bytes, expected {expected} for the sizes {shape}: truncated or damaged"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def read_pair(folder: Path, key: str, part: str) -> Arrays:
+    """Images and labels of a part (train or t10k); files are fetched if they are there neither compressed nor plain."""
+
+    def path(kind: str) -> Path:
+        plain = folder / FILES[f"{key}/{part}-{kind}"].name.removesuffix(".gz")
+        return plain if plain.exists() else fetch(f"{key}/{part}-{kind}", folder)
+
+    images, labels = read_idx(path("images"), 3), read_idx(path("labels"), 1)
+    if len(images) != len(labels):
+        raise DataCorrupt(f"{path('labels')}: {len(labels)} labels for the {len(images)} images of {path('images')}")
+    if images.shape[1:] != (28, 28):
+        raise DataCorrupt(f"{path('images')}: images of {images.shape[1:]} pixels, expected (28, 28)")
+    if labels.max() > 9:
+        row = int(labels.argmax())
+        raise DataCorrupt(f"{path('labels')}: entry {row} is the label {labels[row]}, expected 0 to 9")
+    return images[:, None], labels.astype(np.int64)
+
+
+def _load(folder: Path, key: str, name: str, transform: Transform) -> Splits:
+    train, test = (read_pair(folder, key, part) for part in ("train", "t10k"))
+    counts = {"train": len(train[1]), "test": len(test[1])}
+    warn_unless_official(name, counts, {"train": 60_000, "test": 10_000})
+    return resident_splits(train, test, transform, 10)
+
+
+def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """54,000 / 6,000 / 10,000 digits; MNIST/raw/ below the root. There is no augmentation."""
+    return _load(root / "MNIST" / "raw", "mnist", "MNIST", Transform((0.1307,), (0.3081,), size=image_size))
+
+
+def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """54,000 / 6,000 / 10,000 articles; FashionMNIST/raw/ below the root. There is no augmentation."""
+    how = Transform((0.2860,), (0.3530,), size=image_size)
+    return _load(root / "FashionMNIST" / "raw", "fashion_mnist", "Fashion-MNIST", how)

@@ -1,0 +1,118 @@
+"""`npz:PATH`: a user's own images as arrays in one NumPy file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.contracts import Splits
+
+from .augment import Transform
+from .errors import DataNotFound
+from .resident import Arrays, resident_splits, statistics
+from .splits import validation_split
+
+TEST_FRACTION = 0.2  # held out when a file or folder has no test set
+
+
+def read_array(content: np.lib.npyio.NpzFile, path: Path, name: str) -> NDArray[np.generic]:
+    """An array by name; pickled ones are refused."""
+    if name not in content.files:
+        raise ValueError(
+            f"{path}: the array {name} is missing, found {content.files}: save x_train and y_train (x_test, y_test, "
+            f"x_val, y_val if there are any), or images and labels"
+        )
+    try:
+        return content[name]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path}: the array {name} cannot be read ({error}): save it as plain numbers") from error
+
+
+def as_images(array: NDArray[np.generic], path: Path, name: str) -> NDArray[np.uint8]:
+    """uint8 NHW, NHWC or NCHW with 1 or 3 channels, brought to NCHW; when both fit, the last axis is the channels."""
+    if array.dtype != np.uint8:
+        raise ValueError(
+            f"{path}: the array {name} is {array.dtype}, expected uint8 from 0 to 255: scale and convert it"
+        )
+    if array.ndim == 3:
+        return array[:, None]  # pyright: ignore[reportReturnType]
+    if array.ndim == 4 and array.shape[3] in (1, 3):
+        return np.ascontiguousarray(array.transpose(0, 3, 1, 2))  # pyright: ignore[reportReturnType]
+    if array.ndim == 4 and array.shape[1] in (1, 3):
+        return array  # pyright: ignore[reportReturnType]
+    raise ValueError(
+        f"{path}: the array {name} has the shape {array.shape}, expected (N, H, W), (N, H, W, C) or (N, C, H, W) "
+        f"with 1 or 3 channels"
+    )
+
+
+def read_pair(content: np.lib.npyio.NpzFile, path: Path, names: tuple[str, str]) -> Arrays:
+    """Images and labels that belong together."""
+    images = as_images(read_array(content, path, names[0]), path, names[0])
+    labels = read_array(content, path, names[1])
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.dtype.kind not in "iu" or labels.shape != (len(images),) or len(images) == 0:
+        raise ValueError(
+            f"{path}: the array {names[1]} is {labels.dtype} {labels.shape}, expected whole numbers, one for each of "
+            f"the {len(images)} images of {names[0]}"
+        )
+    return images, labels.astype(np.int64)
+
+
+def check_classes(pairs: dict[str, Arrays], path: Path) -> int:
+    """The number of classes: training labels are 0 to C - 1, each of them there, and the other parts have no others."""
+    present = np.unique(next(iter(pairs.values()))[1])
+    if len(present) < 2 or present[0] != 0 or present[-1] != len(present) - 1:
+        name = next(iter(pairs))
+        raise ValueError(
+            f"{path}: the labels of {name} are {present[:10].tolist()}..., expected every one of 0 to C - 1, with C at "
+            f"least 2: number the classes from 0 without gaps"
+        )
+    shape = next(iter(pairs.values()))[0].shape[1:]
+    for name, (images, labels) in pairs.items():
+        if not np.isin(labels, present).all():
+            raise ValueError(f"{path}: the labels of {name} must be 0 to {present[-1]}, as those of the training part")
+        if images.shape[1:] != shape:
+            raise ValueError(f"{path}: the images of {name} are {images.shape[1:]}, those of the training part {shape}")
+    return len(present)
+
+
+def read_parts(file: BinaryIO, path: Path) -> tuple[dict[str, Arrays], int]:
+    """The pairs of train and, if they are there, test and val, and the number of classes."""
+    try:
+        content = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: not a file that numpy.savez wrote ({error})") from error
+    if not isinstance(content, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path}: one array without a name, expected a file that numpy.savez wrote")
+    unnamed = "x_train" not in content.files and "images" in content.files
+    names = {"train": ("images", "labels") if unnamed else ("x_train", "y_train")}
+    names |= {part: (f"x_{part}", f"y_{part}") for part in ("test", "val") if f"x_{part}" in content.files}
+    pairs = {part: read_pair(content, path, pair) for part, pair in names.items()}
+    return pairs, check_classes({names[part][1]: pair for part, pair in pairs.items()}, path)
+
+
+def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+    """Splits of a file's arrays: x_train, y_train and, if they are there, x_test, y_test, x_val, y_val.
+
+    With only `images` and `labels` (or no test set), a fixed fifth is held out for testing. Mean and deviation are
+    those of the training images. `augment` adds crops with padding (an eighth of the shorter side) and flips.
+    """
+    if not path.is_file():
+        raise DataNotFound(f"{path} is missing: npz: takes the path of a file that numpy.savez wrote")
+    with path.open("rb") as file:
+        pairs, num_classes = read_parts(file, path)
+    train = pairs["train"]
+    if "test" not in pairs:
+        kept, held_out = validation_split(len(train[1]), TEST_FRACTION)
+        pairs["test"] = (train[0][held_out], train[1][held_out])
+        train = (train[0][kept], train[1][kept])
+    mean, std = statistics(train[0])
+    padding = max(1, min(train[0].shape[2:]) // 8)
+    how = Transform(mean, std, size=image_size, **({"padding": padding, "flip": True} if augment else {}))
+    return resident_splits(train, pairs["test"], how, num_classes, val=pairs.get("val"))

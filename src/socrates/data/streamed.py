@@ -1,0 +1,164 @@
+"""Images that stay on the disk: decoded by worker threads a few batches ahead, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from socrates.contracts import Batch, Stream
+
+from .augment import TRIES, Transform, resized_boxes
+from .errors import DataCorrupt, DataNotFound
+from .resident import check_order
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+AHEAD = 2  # batches that are decoded while the model works on one
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Image]:
+    """An image file while it is read; an unreadable one is named."""
+    from PIL import Image as pil
+
+    try:
+        with pil.open(path) as image:
+            yield image
+    except FileNotFoundError as error:
+        raise DataNotFound(f"{path} is missing: it was there when the images were listed") from error
+    except (OSError, ValueError, SyntaxError, pil.DecompressionBombError) as error:
+        raise DataCorrupt(f"{path}: not a readable image ({error}): replace or remove the file") from error
+
+
+def read_rgb(path: Path) -> Image:
+    """An image file, decoded to RGB."""
+    with opened(path) as image:
+        return image.convert("RGB")
+
+
+def centre_crop(image: Image, size: int, shrink: bool) -> Image:
+    """The middle size x size pixels; images that are too small (or all, to `shrink`) get that shorter side first.
+
+    >>> from PIL import Image
+    >>> centre_crop(Image.new("RGB", (100, 50)), 32, shrink=True).size
+    (32, 32)
+    """
+    from PIL import Image as pil
+
+    shorter = min(image.size)
+    if shorter < size or (shrink and shorter != size):
+        width, height = (max(size, round(side * size / shorter)) for side in image.size)
+        image = image.resize((width, height), pil.Resampling.BILINEAR)
+    left, top = (image.width - size) // 2, (image.height - size) // 2
+    return image.crop((left, top, left + size, top + size))
+
+
+def resized_crop(image: Image, draws: Tensor, size: int, scale: tuple[float, float]) -> Image:
+    """A random resized crop, from uniform draws (TRIES, 4)."""
+    from PIL import Image as pil
+
+    top, left, height, width = resized_boxes(draws[None], image.height, image.width, scale)[0].tolist()
+    return image.crop((left, top, left + width, top + height)).resize((size, size), pil.Resampling.BILINEAR)
+
+
+class StreamedImages:
+    """A split of image files; the transform's `size` is needed, its `scale` and `flip` augment.
+
+    `shrink` says whether images larger than `size` are resized to it before the centre crop of evaluation.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> path = Path(tempfile.mkdtemp()) / "white.png"
+    >>> Image.new("RGB", (60, 40), "white").save(path)
+    >>> transform = Transform(mean=(0.5,) * 3, std=(0.5,) * 3, size=32, scale=(0.08, 1.0))
+    >>> split = StreamedImages([path, path], torch.tensor([1, 0]), transform)
+    >>> [(tuple(batch.images.shape), batch.labels.tolist()) for batch in split.batches(8, torch.tensor([1, 0]))]
+    [((2, 3, 32, 32), [0, 1])]
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        labels: Tensor,
+        transform: Transform,
+        *,
+        shrink: bool = False,
+        workers: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if transform.size is None or transform.padding or transform.degrees:
+            raise ValueError(f"streamed images need a size and take a resized crop and a flip only, got {transform}")
+        if len(paths) != len(labels):
+            raise ValueError(f"each image needs one label, got {len(paths)} images and {len(labels)} labels")
+        self.paths, self.labels = list(paths), labels.long()
+        self.transform, self.size, self.shrink = transform, transform.size, shrink
+        self.workers = workers or min(8, os.cpu_count() or 1)
+        self.device = torch.device(device)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def to(self, device: torch.device | str) -> StreamedImages:
+        """The same split, whose batches arrive on a device."""
+        return self._like(self.paths, self.labels.to(device), device)
+
+    def subset(self, index: Tensor) -> StreamedImages:
+        """The samples at these positions, as a split of its own with positions from 0."""
+        paths = [self.paths[i] for i in index.tolist()]
+        return self._like(paths, self.labels[index.to(self.labels.device)], self.device)
+
+    def _like(self, paths: list[Path], labels: Tensor, device: torch.device | str) -> StreamedImages:
+        settings = {"shrink": self.shrink, "workers": self.workers}
+        return StreamedImages(paths, labels, self.transform, device=device, **settings)
+
+    def _decode(self, position: int, draws: Tensor | None) -> Tensor:
+        """One image, uint8 (size, size, 3); `draws` (TRIES + 1, 4) augment it."""
+        image = read_rgb(self.paths[position])
+        if draws is None or self.transform.scale is None:
+            image = centre_crop(image, self.size, self.shrink)
+        else:
+            image = resized_crop(image, draws[:TRIES], self.size, self.transform.scale)
+        pixels = torch.from_numpy(np.array(image))
+        return pixels.flip(1) if draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5 else pixels
+
+    def batches(self, batch_size: int, order: Tensor, stream: Stream | None = None) -> Iterator[Batch]:
+        """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
+        check_order(batch_size, order)
+        constants = self.transform.constants(self.device)
+        positions = order.tolist()
+        waiting: deque[tuple[slice, list[Future[Tensor]]]] = deque()
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="decode")
+
+        def submit(step: int) -> None:
+            part = slice(step * batch_size, (step + 1) * batch_size)
+            draws: Sequence[Tensor | None] = [None] * batch_size
+            if stream is not None:
+                draws = list(torch.rand(batch_size, TRIES + 1, 4, generator=stream.generator(step)))
+            chosen = positions[part]
+            waiting.append((part, [pool.submit(self._decode, *pair) for pair in zip(chosen, draws, strict=False)]))
+
+        try:
+            steps = -(-len(positions) // batch_size)
+            for step in range(min(AHEAD, steps)):
+                submit(step)
+            for step in range(steps):
+                if step + AHEAD < steps:
+                    submit(step + AHEAD)
+                part, decoded = waiting.popleft()
+                pixels = torch.stack([future.result() for future in decoded]).to(self.device, non_blocking=True)
+                images = self.transform.finish(pixels.permute(0, 3, 1, 2).contiguous(), constants)
+                index = order[part].to(self.device)
+                labels = self.labels[index.to(self.labels.device)].to(self.device)
+                yield Batch(images, labels, index)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

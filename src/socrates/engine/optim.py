@@ -1,0 +1,54 @@
+"""SGD and the paper's schedules, as pure functions of the epoch."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from socrates.contracts import Classifier
+from socrates.experiment import Optimization
+
+
+def learning_rate(epoch: int, settings: Optimization) -> float:
+    """The rate of an epoch, counted from 0: halved every so many epochs, or at each milestone.
+
+    >>> [learning_rate(epoch, Optimization()) for epoch in (0, 24, 25, 50)]
+    [0.1, 0.1, 0.05, 0.025]
+    >>> transfer = Optimization(learning_rate=5e-4, milestones=(20, 35, 45))
+    >>> [learning_rate(epoch, transfer) for epoch in (19, 20, 49)]
+    [0.0005, 0.00025, 6.25e-05]
+    """
+    if settings.milestones:
+        halvings = sum(epoch >= milestone for milestone in settings.milestones)
+    else:
+        halvings = epoch // settings.halve_every
+    return settings.learning_rate * 0.5**halvings
+
+
+def make_optimizer(model: Classifier, settings: Optimization) -> torch.optim.SGD:
+    """SGD with the head in a group of its own, so that a backbone can learn at another rate."""
+    head = set(model.head.parameters())
+    backbone = [parameter for parameter in model.parameters() if parameter not in head]
+    groups = [
+        {"params": list(model.head.parameters()), "factor": 1.0},
+        {"params": backbone, "factor": settings.backbone_factor},
+    ]
+    return torch.optim.SGD(
+        [group for group in groups if group["params"]],
+        lr=settings.learning_rate,
+        momentum=settings.momentum,
+        weight_decay=settings.weight_decay,
+    )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, epoch: int, settings: Optimization) -> float:
+    """Give every group its rate of this epoch; returns the head's."""
+    rate = learning_rate(epoch, settings)
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["factor"]
+    return rate
+
+
+def weight_norm(model: nn.Module) -> torch.Tensor:
+    """Euclidean length of all parameters together, on their device."""
+    return torch.stack([parameter.detach().float().square().sum() for parameter in model.parameters()]).sum().sqrt()

@@ -1,0 +1,118 @@
+"""What a person sees while a run goes on: a live display in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from socrates.engine.train import Watcher
+from socrates.experiment import Experiment
+from socrates.records import Run
+
+
+def watcher_for(console: Console, experiment: Experiment, log: str) -> Watcher:
+    """The display that fits the console, with TensorBoard beside it if asked for."""
+    display = Display(console, experiment) if console.is_terminal else Lines(console, experiment)
+    return Both(display, TensorBoard()) if log == "tensorboard" else display
+
+
+def describe(record: dict[str, Any]) -> str:
+    """An epoch in a few words."""
+    words = [f"loss {record['train_loss']:.4f}"]
+    if record.get("val_accuracy") is not None:
+        words += [f"val accuracy {100 * record['val_accuracy']:.2f} %", f"ECE {100 * record['val_ece']:.2f} %"]
+    if record.get("collapsed"):
+        words.append(f"[red]collapsed: {record['collapsed']}[/]")
+    return ", ".join(words)
+
+
+class Lines(Watcher):
+    """One line now and then, and at the end where the results are."""
+
+    def __init__(self, console: Console, experiment: Experiment) -> None:
+        self.console, self.experiment = console, experiment
+        self.last = -1e9
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        if first_epoch:
+            self.console.print(f"continuing after epoch {first_epoch}", highlight=False)
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        now, last = time.monotonic(), record["epoch"] == self.experiment.optimization.epochs
+        if last or now - self.last > 2.0:
+            self.last = now
+            self.console.print(
+                f"epoch {record['epoch']}/{self.experiment.optimization.epochs}: {describe(record)}", highlight=False
+            )
+
+    def finished(self, run: Run) -> None:
+        collapsed = run.summary().get("collapsed")
+        if collapsed:
+            self.console.print(f"[bold red]this run collapsed:[/] {collapsed}", highlight=False)
+        self.console.print(f"finished: {run.directory}", highlight=False, soft_wrap=True)
+
+
+class Display(Lines):
+    """A live bar: epoch, step, loss, accuracy, ECE and the time left."""
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        super().started(run, first_epoch, steps_per_epoch)
+        total = self.experiment.optimization.epochs * steps_per_epoch
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn())
+        self.progress = Progress(*columns, TextColumn("left"), console=self.console)
+        self.bar = self.progress.add_task("epoch 1", total=total, completed=first_epoch * steps_per_epoch)
+        self.progress.start()
+
+    def stepped(self, epoch: int, step: int) -> None:
+        self.progress.advance(self.bar)
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        self.progress.update(self.bar, description=f"epoch {record['epoch']}: {describe(record)}")
+        if record["epoch"] == self.experiment.optimization.epochs:
+            self.progress.stop()
+
+    def finished(self, run: Run) -> None:
+        super().finished(run)
+
+
+class TensorBoard(Watcher):
+    """Every number of an epoch's record as a curve."""
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError("--log tensorboard needs the package tensorboard: pip install tensorboard") from error
+        self.writer = SummaryWriter(str(run.directory / "tensorboard"))
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        for key, value in record.items():
+            if isinstance(value, float):
+                self.writer.add_scalar(key, value, record["epoch"])
+        self.writer.flush()
+
+
+class Both(Watcher):
+    """Two watchers at once."""
+
+    def __init__(self, first: Watcher, second: Watcher) -> None:
+        self.both = (first, second)
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        for watcher in self.both:
+            watcher.started(run, first_epoch, steps_per_epoch)
+
+    def stepped(self, epoch: int, step: int) -> None:
+        for watcher in self.both:
+            watcher.stepped(epoch, step)
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        for watcher in self.both:
+            watcher.epoch_done(record)
+
+    def finished(self, run: Run) -> None:
+        for watcher in self.both:
+            watcher.finished(run)

@@ -1,0 +1,252 @@
+"""One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from socrates import data, methods, models
+from socrates.contracts import Batch, Classifier, Method, Split, Splits, Stream, Task
+from socrates.engine.epoch import collapse_record, confidence_record, split_record
+from socrates.engine.evaluate import evaluate
+from socrates.engine.optim import make_optimizer, set_rate, weight_norm
+from socrates.experiment import Experiment
+from socrates.records import Run
+
+EVAL_BATCH = 512
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+META_SEED = 42
+
+
+class Watcher:
+    """What a run tells while it goes on; the command line shows it, tests count it."""
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        """Training starts, or continues, at this epoch."""
+
+    def stepped(self, epoch: int, step: int) -> None:
+        """A step is done."""
+
+    def epoch_done(self, record: dict[str, Any]) -> None:
+        """An epoch is done and its record written."""
+
+    def finished(self, run: Run) -> None:
+        """The run is whole."""
+
+
+@dataclass
+class State:
+    """Everything that a checkpoint holds."""
+
+    model: Classifier
+    method: Method
+    optimizer: torch.optim.Optimizer
+    epoch: int = 0  # whole epochs done
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        content = {
+            "epoch": self.epoch,
+            "model": self.model.state_dict(),
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        temporary = path.with_suffix(".tmp")
+        torch.save(content, temporary)
+        os.replace(temporary, path)
+
+    def load(self, path: Path) -> None:
+        """Take over a checkpoint; a damaged one is named."""
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # pickle, zip and end-of-file errors alike
+            raise ValueError(f"{path} is damaged ({error}): delete it to train from the start") from error
+        self.epoch = content["epoch"]
+        self.method.start_epoch(self.epoch - 1, self.model)  # a method may build parts of itself from the model
+        self.model.load_state_dict(content["model"])
+        self.method.load_state_dict(content["method"])
+        self.optimizer.load_state_dict(content["optimizer"])
+
+
+def train(
+    experiment: Experiment,
+    out: Path | str = "runs",
+    *,
+    data_root: Path | None = None,
+    accelerator: str = "auto",
+    watcher: Watcher | None = None,
+) -> Run:
+    """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
+    from lightning_fabric import Fabric  # heavy: imported where a run really starts
+
+    watcher = watcher or Watcher()
+    run = Run.create(out, experiment)
+    if run.finished:
+        watcher.finished(run)
+        return run
+    fabric = Fabric(accelerator=accelerator, devices=1, precision=experiment.precision)  # pyright: ignore
+    splits = data.load(experiment.dataset.name, data_root, experiment.num_train, **dict(experiment.dataset.options))
+    splits = data.to_device(splits, fabric.device)
+    state, train_split, meta_split = build(experiment, splits, fabric.device)
+    check_space(run, experiment, splits)
+    if run.checkpoint.is_file():
+        state.load(run.checkpoint)
+    run.forget_epochs_after(state.epoch)
+    fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
+    fabric_model.mark_forward_method("features")
+
+    settings = experiment.optimization
+    watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
+    saved = time.monotonic()
+    for epoch in range(state.epoch, settings.epochs):
+        start = time.monotonic()
+        record: dict[str, Any] = {"epoch": epoch + 1, "rate": set_rate(state.optimizer, epoch, settings)}
+        record |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+        record |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
+        record["weight_norm"] = float(weight_norm(state.model))
+        record["seconds"] = time.monotonic() - start
+        state.epoch = epoch + 1
+        run.append_epoch(record)
+        watcher.epoch_done(record)
+        if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+            state.save(run.checkpoint)
+            saved = time.monotonic()
+    run.save_evaluation(evaluate(run))
+    records = run.epochs()
+    run.finish({"epochs": len(records), "collapsed": records[-1]["collapsed"] if records else None})
+    watcher.finished(run)
+    return run
+
+
+def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
+    """Model, method and optimizer on the device, and the training data with the method's own share held back."""
+    name, options = experiment.method.name, dict(experiment.method.options)
+    probe = methods.build(name, Task(len(splits.train), splits.num_classes, 1), **options)  # tells what it needs
+    train_split, meta_split = splits.train, None
+    if probe.meta_share > 0:
+        order = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(META_SEED))
+        num_meta = max(1, int(probe.meta_share * len(order)))
+        train_split, meta_split = splits.train.subset(order[num_meta:]), splits.train.subset(order[:num_meta])
+    torch.manual_seed(Stream(experiment.seed, 0, "initialisation").number())
+    outputs = splits.num_classes + int(probe.unknown_class)
+    model = models.build(experiment.model.name, outputs, splits.image_shape, **dict(experiment.model.options))
+    if any(parameter.dim() == 4 for parameter in model.parameters()):
+        model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    model = model.to(device)
+    task = Task(len(train_split), splits.num_classes, model.num_features)
+    method = methods.build(name, task, **options).to(device)
+    return State(model, method, make_optimizer(model, experiment.optimization)), train_split, meta_split
+
+
+def train_epoch(
+    fabric: Any,
+    model: Any,
+    state: State,
+    experiment: Experiment,
+    epoch: int,
+    split: Split,
+    meta: Split | None,
+    watcher: Watcher,
+) -> dict[str, Any]:
+    """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
+    size = experiment.optimization.batch_size
+    state.method.start_epoch(epoch, state.model)
+    model.train()
+    order = torch.randperm(len(split), generator=Stream(experiment.seed, epoch, "order").generator())
+    noise = Stream(experiment.seed, epoch, "noise")
+    metas = meta_batches(meta, size, experiment.seed, epoch)
+    seen = SeenLogits(state.model, len(split))
+    total = torch.zeros((), device=fabric.device)
+    batches = split.batches(size, order, Stream(experiment.seed, epoch, "augmentation"))
+    for step, batch in enumerate(batches):
+        torch.manual_seed(noise.number(step))
+        seen.expect(batch)
+        with fabric.autocast():
+            loss = state.method(model, batch, next(metas, None))
+        state.optimizer.zero_grad()
+        fabric.backward(loss)
+        state.optimizer.step()
+        state.method.end_step(state.model)
+        total += loss.detach() * len(batch)
+        watcher.stepped(epoch, step)
+    seen.close()
+    record: dict[str, Any] = {"train_loss": float(total / len(split))}
+    record |= split_record("train", seen.logits, split.labels, state.method.task.num_classes, experiment.num_bins)
+    return record | {key: float(value) for key, value in state.method.diagnostics().items()}
+
+
+class SeenLogits:
+    """Logits of every training sample as the head gave them during the epoch: training metrics cost no second pass."""
+
+    def __init__(self, model: Classifier, num_samples: int) -> None:
+        head = model.head
+        self.logits = torch.zeros(num_samples, head.out_features, device=head.weight.device)
+        self._index: Tensor | None = None
+        self._hook = head.register_forward_hook(self._take)
+
+    def expect(self, batch: Batch) -> None:
+        """The next call of the head belongs to this batch."""
+        self._index = batch.index
+
+    def _take(self, _: Any, __: Any, logits: Tensor) -> None:
+        if self._index is not None and len(logits) == len(self._index):
+            self.logits[self._index] = logits.detach().to(self.logits.dtype)
+            self._index = None
+
+    def close(self) -> None:
+        """Leave the model alone again."""
+        self._hook.remove()
+
+
+def meta_batches(split: Split | None, size: int, seed: int, epoch: int) -> Iterator[Batch]:
+    """The method's own batches, without end; none at all without a split."""
+    round_ = 0
+    while split is not None:
+        stream = Stream(seed, epoch, f"meta {round_}")
+        yield from split.batches(size, torch.randperm(len(split), generator=stream.generator()), stream)
+        round_ += 1
+
+
+def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, run: Run, epoch: int) -> dict[str, Any]:
+    """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
+    logits = infer(model, splits.val)
+    labels = splits.val.labels
+    record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
+    record |= collapse_record(logits, splits.num_classes)
+    if torch.isfinite(logits).all():
+        record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
+        record |= confidence_record(logits, labels, splits.num_classes)
+    last = epoch == experiment.optimization.epochs
+    if last or epoch % experiment.keep_every == 0:
+        test = infer(model, splits.test)
+        run.save_predictions("val", epoch, logits.cpu().numpy(), labels.cpu().numpy(), splits.num_classes)
+        run.save_predictions("test", epoch, test.cpu().numpy(), splits.test.labels.cpu().numpy(), splits.num_classes)
+    return record
+
+
+@torch.no_grad()
+def infer(model: Any, split: Split) -> Tensor:
+    """Logits of a whole split, in order, in single precision."""
+    model.eval()
+    order = torch.arange(len(split))
+    return torch.cat([model(batch.images).float() for batch in split.batches(EVAL_BATCH, order)])
+
+
+def check_space(run: Run, experiment: Experiment, splits: Splits) -> None:
+    """Refuse before training if the disk cannot hold what the run will write."""
+    kept = experiment.optimization.epochs // experiment.keep_every + 1
+    needed = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept + 64 * 2**20
+    free = shutil.disk_usage(run.directory).free
+    if free < needed:
+        raise OSError(
+            f"{run.directory} has {free / 2**20:.0f} MB free, the run writes up to {needed / 2**20:.0f} MB: "
+            f"free some space, choose another --out, or keep fewer epochs with --keep-every"
+        )

@@ -1,0 +1,247 @@
+"""The ten ablations and four uncertainty penalties of the paper's appendix, as functions over named terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..contracts import Method, Task
+from ..losses import adaptive_target, uncertainty_penalty
+from ..losses.socrates import (
+    AdaptiveTargetLoss,
+    TargetOver,
+    at_least_single,
+    check_gamma,
+    keep_finite,
+    reduce,
+    true_class,
+)
+from .adaptive import Adaptive, Penalty
+from .two_phase import two_phase
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What Equation 1 is made of, one value per sample; `1 - target` is the weight of the unknown class."""
+
+    log_p_true: Tensor
+    log_p_idk: Tensor
+    focal: Tensor
+    beta: Tensor
+    target: Tensor
+
+    @property
+    def true(self) -> Tensor:
+        """The part of the true class, without its focal term."""
+        return -self.target * self.log_p_true
+
+    @property
+    def unknown(self) -> Tensor:
+        """The part of the unknown class, without its focal term and beta."""
+        return -(1 - self.target) * self.log_p_idk
+
+
+Formula = Callable[[Terms], Tensor]
+Trailing = Literal["true", "unknown"]
+
+
+def full(terms: Terms) -> Tensor:
+    """Ablation 1, penalty 1: the Socrates loss with nothing removed, by plain autograd."""
+    return terms.focal * (terms.true + terms.beta * terms.unknown)
+
+
+def no_beta(terms: Terms) -> Tensor:
+    """Ablation 2, penalty 4: without beta."""
+    return terms.focal * (terms.true + terms.unknown)
+
+
+def no_focal(terms: Terms) -> Tensor:
+    """Ablation 3: without the focal term."""
+    return terms.true + terms.beta * terms.unknown
+
+
+def no_focal_unknown(terms: Terms) -> Tensor:
+    """Ablation 4: without the focal term in the unknown component."""
+    return terms.focal * terms.true + terms.beta * terms.unknown
+
+
+def no_focal_true(terms: Terms) -> Tensor:
+    """Ablation 5: without the focal term in the component of the true class."""
+    return terms.true + terms.focal * terms.beta * terms.unknown
+
+
+def no_focal_no_beta(terms: Terms) -> Tensor:
+    """Ablation 6: without the focal term and beta; SAT's loss, with a target from the softmax of `target_over`."""
+    return terms.true + terms.unknown
+
+
+def no_focal_unknown_no_beta(terms: Terms) -> Tensor:
+    """Ablation 7: without the focal term in the unknown component, and without beta."""
+    return terms.focal * terms.true + terms.unknown
+
+
+def no_focal_true_no_beta(terms: Terms) -> Tensor:
+    """Ablation 8: without the focal term in the component of the true class, and without beta."""
+    return terms.true + terms.focal * terms.unknown
+
+
+def no_target(terms: Terms) -> Tensor:
+    """Ablation 9: without the adaptive target; focal loss over known and unknown classes."""
+    return -terms.focal * terms.log_p_true
+
+
+def no_target_no_focal(terms: Terms) -> Tensor:
+    """Ablation 10: without the adaptive target and the focal term; cross-entropy over known and unknown classes."""
+    return -terms.log_p_true
+
+
+def known_penalty(p: Tensor, labels: Tensor, clamp: bool = True) -> Tensor:
+    """By how much the best wrong known class exceeds the unknown class; clamped at 0, this is Equation 2 once more.
+
+    >>> known_penalty(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3]]), torch.tensor([0, 0]), clamp=False)
+    tensor([ 0.1000, -0.1000])
+    """
+    excess = _best_wrong(p, labels) - p[:, -1]
+    return excess.clamp(min=0) if clamp else excess
+
+
+def fixed_penalty(p: Tensor, labels: Tensor, value: float = 0.25, when: Trailing = "true") -> Tensor:
+    """`value` where the true (or the unknown) class does not exceed the best wrong known class, and 0 elsewhere.
+
+    >>> fixed_penalty(torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]]), torch.tensor([0, 0]))
+    tensor([0.0000, 0.2500])
+    """
+    column = labels if when == "true" else torch.full_like(labels, p.shape[1] - 1)
+    trails = p.gather(1, column[:, None]).squeeze(1) <= _best_wrong(p, labels)
+    return value * trails.to(p.dtype)
+
+
+def _best_wrong(p: Tensor, labels: Tensor) -> Tensor:
+    return p[:, :-1].scatter(1, labels[:, None], -1.0).max(dim=1).values
+
+
+class AblatedLoss(AdaptiveTargetLoss):
+    """A variant of the Socrates loss: `formula` puts the terms together, `penalty` is its beta."""
+
+    def __init__(
+        self,
+        num_samples: int | None,
+        gamma: float = 2.0,
+        alpha: float = 0.99,
+        *,
+        formula: Formula = full,
+        penalty: Penalty = uncertainty_penalty,
+        target_over: TargetOver = "all",
+    ) -> None:
+        super().__init__(num_samples, alpha, target_over, "mean")
+        self.gamma = check_gamma(gamma)
+        self.formula = formula
+        self.penalty = penalty
+
+    def loss_and_target(
+        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
+    ) -> tuple[Tensor, Tensor]:
+        z = at_least_single(logits)
+        log_p = z.log_softmax(dim=1)  # (B, C + 1)
+        log_p_true = true_class(log_p, labels, z.shape[1] - 1)
+        target = previous.to(z.dtype)
+        if alpha is not None:
+            known = z.detach()[:, :-1].softmax(dim=1)
+            s_true = log_p_true.exp() if self.target_over == "all" else true_class(known, labels, known.shape[1])
+            target = keep_finite(z, adaptive_target(target, s_true, alpha), target)
+        # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1 finite at p = 1.
+        p_wrong = (-torch.expm1(log_p_true)).clamp(min=torch.finfo(z.dtype).tiny)
+        beta = self.penalty(log_p.exp(), labels)
+        loss = self.formula(Terms(log_p_true, log_p[:, -1], p_wrong**self.gamma, beta, target))
+        return reduce(loss, self.reduction), target
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The hyperparameters of the loss, which the appendix retains in every ablation whether it uses them or not."""
+
+    gamma: float
+    alpha: float
+    start_epoch: int
+    target_over: TargetOver
+
+
+def _variant(task: Task, settings: Settings, formula: Formula, penalty: Penalty) -> Method:
+    """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
+    first = AblatedLoss(None, settings.gamma, alpha=1.0, formula=formula, penalty=penalty)
+    then = AblatedLoss(
+        task.num_samples,
+        settings.gamma,
+        settings.alpha,
+        formula=formula,
+        penalty=penalty,
+        target_over=settings.target_over,
+    )
+    return two_phase(Adaptive(task, first, penalty), Adaptive(task, then, penalty), settings.start_epoch)
+
+
+def ablation(formula: Formula) -> Callable[..., Method]:
+    """The method that trains by a formula over the named terms, with Equation 2 as its beta."""
+
+    def method(
+        task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
+    ) -> Method:
+        return _variant(task, Settings(gamma, alpha, start_epoch, target_over), formula, uncertainty_penalty)
+
+    method.__doc__ = formula.__doc__
+    return method
+
+
+def beta_known(
+    task: Task,
+    *,
+    gamma: float = 2.0,
+    alpha: float = 0.99,
+    start_epoch: int = 0,
+    target_over: TargetOver = "all",
+    clamp: bool = True,
+) -> Method:
+    """Penalty 2: the unknown class takes no part in beta's maximum; `clamp=False` lets beta fall below 0, as released.
+
+    With beta in [0, 1], as the appendix has it, penalties 1 and 2 are the same function.
+    """
+    settings = Settings(gamma, alpha, start_epoch, target_over)
+    return _variant(task, settings, full, partial(known_penalty, clamp=clamp))
+
+
+def beta_fixed(
+    task: Task,
+    *,
+    gamma: float = 2.0,
+    alpha: float = 0.99,
+    start_epoch: int = 0,
+    target_over: TargetOver = "all",
+    value: float = 0.25,
+    when: Trailing = "true",
+) -> Method:
+    """Penalty 3: beta is `value` where the true class trails; `when="unknown"` tests the released code's condition."""
+    if when not in ("true", "unknown") or not 0 <= value <= 1:
+        raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
+    penalty = partial(fixed_penalty, value=value, when=when)
+    return _variant(task, Settings(gamma, alpha, start_epoch, target_over), full, penalty)
+
+
+ABLATIONS: dict[str, Callable[..., Method]] = {
+    "socrates:full": ablation(full),
+    "socrates:no-beta": ablation(no_beta),
+    "socrates:no-focal": ablation(no_focal),
+    "socrates:no-focal-unknown": ablation(no_focal_unknown),
+    "socrates:no-focal-true": ablation(no_focal_true),
+    "socrates:no-focal-no-beta": ablation(no_focal_no_beta),
+    "socrates:no-focal-unknown-no-beta": ablation(no_focal_unknown_no_beta),
+    "socrates:no-focal-true-no-beta": ablation(no_focal_true_no_beta),
+    "socrates:no-target": ablation(no_target),
+    "socrates:no-target-no-focal": ablation(no_target_no_focal),
+    "socrates:beta-known": beta_known,
+    "socrates:beta-fixed": beta_fixed,
+}

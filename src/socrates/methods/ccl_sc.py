@@ -1,0 +1,136 @@
+"""Confidence-aware contrastive learning for selective classification (CCL-SC, Wu et al. 2024)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+from ..contracts import Batch, Classifier, Method, Task
+from ..losses import KeyQueue, contrastive_loss
+from .ce import CrossEntropy
+from .two_phase import two_phase
+
+
+class Contrastive(Method):
+    """CCL-SC from the first epoch: the momentum encoder starts as a copy of the model that `start_epoch` is given.
+
+    To resume, call `start_epoch` before `load_state_dict`, so that there is an encoder to load into, and again when
+    the epoch starts.
+    """
+
+    encoder: Classifier | None
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        weight: float = 0.5,
+        momentum: float = 0.99,
+        queue_size: int = 3000,
+        temperature: float = 0.1,
+    ) -> None:
+        super().__init__(task)
+        if not (weight >= 0 and 0 <= momentum <= 1 and temperature > 0):
+            raise ValueError(
+                f"ccl_sc needs a weight of at least 0, a momentum in [0, 1] and a temperature above 0, "
+                f"got weight={weight}, momentum={momentum} and temperature={temperature}"
+            )
+        self.weight = weight
+        self.momentum = momentum
+        self.temperature = temperature
+        self.correct = KeyQueue(queue_size, task.num_features)  # class: the label
+        self.errors = KeyQueue(queue_size, task.num_features)  # class: the prediction
+        self.register_module("encoder", None)
+        self.pending: tuple[Tensor, Tensor, Tensor] | None = None  # images, labels and predictions of this step
+
+    def start_epoch(self, epoch: int, model: Classifier) -> None:
+        self.pending = None
+        if self.encoder is None:
+            self.encoder = momentum_encoder(model).eval()
+
+    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
+        features = model.features(batch.images)  # (B, D)
+        logits = model.head(features)  # (B, C)
+        confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
+        loss = F.cross_entropy(logits, batch.labels)
+        contrast = contrastive_loss(
+            features, batch.labels, confidence, self.correct.read(), self.errors.read(), self.temperature
+        )
+        if self.training:
+            self.pending = (batch.images, batch.labels, predicted)
+        # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
+        return loss + self.weight * (self.correct.full & self.errors.full) * contrast.mean()
+
+    @torch.no_grad()
+    def end_step(self, model: Classifier) -> None:
+        if self.encoder is None:
+            raise RuntimeError(
+                "ccl_sc has no momentum encoder yet: call start_epoch(epoch, model) before the first step"
+            )
+        if self.pending is None:
+            return
+        follow(self.encoder, model, self.momentum)
+        images, labels, predicted = self.pending
+        self.pending = None
+        keys = self.encoder(images)
+        self.correct.enqueue(keys, labels, keep=predicted == labels)
+        self.errors.enqueue(keys, predicted, keep=predicted != labels)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels)
+
+    def train(self, mode: bool = True) -> Contrastive:
+        super().train(mode)
+        if self.encoder is not None:
+            self.encoder.eval()  # keys come without dropout, and with the averaged batch-norm statistics
+        return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        saved = any(name.startswith(f"{prefix}encoder.") for name in state_dict)
+        if not saved:
+            self.encoder = None  # saved before the first epoch: the next start_epoch copies the model
+        elif self.encoder is None:
+            raise RuntimeError(
+                "ccl_sc has no encoder to load into: call start_epoch(epoch, model) before load_state_dict"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def momentum_encoder(model: Classifier) -> Classifier:
+    """A copy of the model whose output is its features, without gradients."""
+    copied: dict[int, Any] = {id(part): nn.Parameter(part.detach().clone(), False) for part in model.parameters()}
+    copied |= {id(part): part.clone() for part in model.buffers()}
+    encoder = copy.deepcopy(model, copied)  # tensors come from `copied`: none brings its gradient along
+    encoder.head = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
+    return encoder
+
+
+@torch.no_grad()
+def follow(encoder: nn.Module, model: nn.Module, momentum: float) -> None:
+    """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied."""
+    theirs = model.state_dict(keep_vars=True)
+    pairs = [(mine, theirs[name]) for name, mine in encoder.state_dict(keep_vars=True).items()]
+    smooth = [(mine.detach(), their.detach()) for mine, their in pairs if mine.is_floating_point()]
+    get_ema_multi_avg_fn(momentum)([mine for mine, _ in smooth], [their for _, their in smooth], 0)
+    for mine, their in pairs:
+        if not mine.is_floating_point():
+            mine.copy_(their)
+
+
+def ccl_sc(
+    task: Task,
+    *,
+    weight: float = 0.5,
+    momentum: float = 0.99,
+    queue_size: int = 3000,
+    temperature: float = 0.1,
+    start_epoch: int = 150,
+) -> Method:
+    """CCL-SC (Wu et al. 2024): a confidence-weighted contrastive term, after cross-entropy until `start_epoch`."""
+    then = Contrastive(task, weight=weight, momentum=momentum, queue_size=queue_size, temperature=temperature)
+    return two_phase(CrossEntropy(task), then, start_epoch)

@@ -1,0 +1,104 @@
+"""Meta-Calibration (Bohdal et al. 2023): label smoothing learned by how calibrated it makes the next step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..contracts import Batch, Classifier, Method, Task
+from ..losses import dece, smoothed_labels
+
+
+class MetaCalibration(Method):
+    """Meta-Calibration (Bohdal et al. 2023): label smoothing learned through a virtual step of the last layer.
+
+    Each step asks how cross-entropy and the differentiable ECE of a meta batch change with the smoothing, if the last
+    layer took one step of SGD at `learning_rate` on the smoothed labels; Adam moves the smoothing at `meta_rate`; then
+    the model learns from the labels so smoothed. `weight` is that of the ECE.
+    """
+
+    meta_share = 0.1
+    omega: Tensor
+    epsilon: Tensor
+
+    def __init__(
+        self, task: Task, *, weight: float = 0.5, learning_rate: float = 0.1, meta_rate: float = 0.001
+    ) -> None:
+        super().__init__(task)
+        if not (weight >= 0 and learning_rate > 0 and meta_rate > 0):
+            raise ValueError(
+                f"mc needs a weight of at least 0 and rates above 0, got weight={weight}, "
+                f"learning_rate={learning_rate} and meta_rate={meta_rate}"
+            )
+        self.weight = weight
+        self.learning_rate = learning_rate
+        self.register_buffer("omega", torch.zeros(task.num_classes, task.num_classes))
+        self.register_buffer("epsilon", torch.zeros(task.num_classes))
+        self.adam = nn.ModuleDict({"omega": Adam(self.omega, meta_rate), "epsilon": Adam(self.epsilon, meta_rate)})
+
+    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
+        features = model.features(batch.images)  # (B, D)
+        logits = model.head(features)  # (B, C)
+        if self.training:
+            if meta is None:
+                raise ValueError(
+                    "mc needs a meta batch in every step: hold back meta_share of the training data for it"
+                )
+            omega_slope, epsilon_slope = self.slopes(model, batch, features.detach(), logits.detach(), meta)
+            self.omega.add_(self.adam["omega"](omega_slope)).clamp_(min=0.0)
+            self.epsilon.add_(self.adam["epsilon"](epsilon_slope)).clamp_(0.0, 0.5)
+        return F.cross_entropy(logits, smoothed_labels(batch.labels, self.omega, self.epsilon).to(logits.dtype))
+
+    def slopes(self, model: Classifier, batch: Batch, features: Tensor, logits: Tensor, meta: Batch) -> list[Tensor]:
+        """The gradient of the outer loss with respect to omega and epsilon, through the virtual step."""
+        with torch.no_grad():
+            meta_features = model.features(meta.images)
+        with torch.enable_grad():
+            smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
+            soft = smoothed_labels(batch.labels, *smoothing)
+            weight, bias = virtual_head(model.head, features, logits, soft, self.learning_rate)
+            outer = self.outer_loss(F.linear(meta_features.to(weight.dtype), weight, bias), meta.labels)
+            return list(torch.autograd.grad(outer, smoothing))
+
+    def outer_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """What the smoothing is judged by: cross-entropy and calibration."""
+        return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels)
+
+
+def virtual_head(
+    head: nn.Linear, features: Tensor, logits: Tensor, soft: Tensor, learning_rate: float
+) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of the last layer after one step of SGD on soft cross-entropy, differentiable in the labels."""
+    # The gradient of soft cross-entropy in closed form; the labels of the original need not sum to 1.
+    residual = (logits.to(soft.dtype).softmax(dim=1) * soft.sum(dim=1, keepdim=True) - soft) / len(soft)
+    weight = head.weight.detach() - learning_rate * residual.T @ features.to(soft.dtype)
+    bias = None if head.bias is None else head.bias.detach() - learning_rate * residual.sum(dim=0)
+    return weight, bias
+
+
+class Adam(nn.Module):
+    """Adam's step for one tensor, with its moments as buffers: they save and load with the method."""
+
+    mean: Tensor
+    square: Tensor
+    count: Tensor
+
+    def __init__(self, like: Tensor, rate: float, decay: tuple[float, float] = (0.9, 0.999)) -> None:
+        super().__init__()
+        self.rate = rate
+        self.decay = decay
+        self.register_buffer("mean", torch.zeros_like(like))
+        self.register_buffer("square", torch.zeros_like(like))
+        self.register_buffer("count", torch.zeros((), dtype=like.dtype))
+
+    @torch.no_grad()
+    def forward(self, slope: Tensor) -> Tensor:
+        self.count += 1
+        self.mean.lerp_(slope, 1 - self.decay[0])
+        self.square.lerp_(slope.square(), 1 - self.decay[1])
+        mean, square = self.mean / (1 - self.decay[0] ** self.count), self.square / (1 - self.decay[1] ** self.count)
+        return -self.rate * mean / (square.sqrt() + 1e-8)

@@ -1,0 +1,62 @@
+"""A schedule of two methods: one until an epoch, the other from it on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ..contracts import Batch, Classifier, Method
+
+
+class TwoPhase(Method):
+    """`first` before `switch_epoch`, `then` from it on; the model needs what either of them needs.
+
+    >>> from socrates.contracts import Task
+    >>> from socrates.methods import build
+    >>> task = Task(num_samples=9, num_classes=2, num_features=4)
+    >>> TwoPhase(build("ce", task), build("focal", task), switch_epoch=10).active
+    CrossEntropy()
+    """
+
+    def __init__(self, first: Method, then: Method, switch_epoch: int) -> None:
+        super().__init__(then.task)
+        if switch_epoch < 0:
+            raise ValueError(f"the switch needs an epoch counted from 0, got {switch_epoch}")
+        if first.unknown_class != then.unknown_class:
+            raise ValueError(
+                f"both phases train one model: {type(first).__name__} has unknown_class={first.unknown_class} and "
+                f"{type(then).__name__} has unknown_class={then.unknown_class}"
+            )
+        self.unknown_class = then.unknown_class
+        self.meta_share = max(first.meta_share, then.meta_share)
+        self.first = first
+        self.then = then
+        self.switch_epoch = switch_epoch
+        self.epoch = 0
+
+    @property
+    def active(self) -> Method:
+        """The method of the present epoch."""
+        return self.first if self.epoch < self.switch_epoch else self.then
+
+    def start_epoch(self, epoch: int, model: Classifier) -> None:
+        self.epoch = epoch
+        self.active.start_epoch(epoch, model)
+
+    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
+        return self.active(model, batch, meta)
+
+    def end_step(self, model: Classifier) -> None:
+        self.active.end_step(model)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.active.validation_loss(logits, labels)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        return self.active.diagnostics()
+
+
+def two_phase(first: Method, then: Method, start_epoch: int) -> Method:
+    """Both methods in their order, or `then` alone if it starts at once."""
+    return TwoPhase(first, then, start_epoch) if start_epoch else then

@@ -1,0 +1,33 @@
+"""A small convolutional network for small images and small machines."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ..contracts import Classifier
+
+
+class CNN(Classifier):
+    """Four 3x3 convolutions of `width` to 8 `width` channels with batch norm, two of them halving the image.
+
+    >>> CNN(10, (1, 8, 8)).num_features
+    64
+    """
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 8) -> None:
+        super().__init__()
+        if width < 1:
+            raise ValueError(f"cnn needs a width of at least 1, got {width}")
+        channels = [image_shape[0], width, 2 * width, 4 * width, 8 * width]
+        layers = [
+            nn.Sequential(
+                nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
+            )
+            for before, after, stride in zip(channels[:-1], channels[1:], (1, 2, 1, 2), strict=True)
+        ]
+        self.num_features = channels[-1]
+        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(self.num_features, num_outputs)
+
+    def features(self, images: Tensor) -> Tensor:
+        return self.body(images)

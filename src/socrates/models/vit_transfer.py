@@ -1,0 +1,48 @@
+"""A pretrained vision transformer with a new last layer, for transfer learning; needs the package transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..contracts import Classifier
+
+
+class ViTTransfer(Classifier):
+    """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id."""
+
+    def __init__(
+        self,
+        num_outputs: int,
+        image_shape: tuple[int, int, int],
+        *,
+        source: str = "google/vit-base-patch16-224",
+    ) -> None:
+        super().__init__()
+        self.body = _pretrained(source)
+        config = self.body.config
+        expected = (config.num_channels, config.image_size, config.image_size)
+        if tuple(image_shape) != expected:
+            raise ValueError(f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}")
+        self.num_features = config.hidden_size
+        self.head = nn.Linear(self.num_features, num_outputs)
+        nn.init.normal_(self.head.weight, 0.0, 0.02)
+        nn.init.zeros_(self.head.bias)
+
+    def features(self, images: Tensor) -> Tensor:
+        return self.body(pixel_values=images).last_hidden_state[:, 0]
+
+
+def _pretrained(source: str) -> Any:
+    try:
+        from transformers import ViTModel
+    except ImportError as error:
+        raise ImportError("vit_transfer needs the package transformers: pip install transformers") from error
+    try:
+        return ViTModel.from_pretrained(source, add_pooling_layer=False).float().train()
+    except OSError as error:
+        raise ValueError(
+            f"vit_transfer cannot read a model from source={source!r} ({error}): give a folder that holds config.json "
+            f"and the weights, or a hub id and a network connection"
+        ) from error

@@ -1,0 +1,125 @@
+"""`socrates quickstart`: four losses on digits in a minute, a table, what it means, and two pictures."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from socrates.engine import run_all
+from socrates.experiment import Experiment, Optimization, Part
+from socrates.records import Run
+from socrates.report.figures import COLOURS, draw_error_ece, draw_reliability, reliability_data
+
+METHODS = {
+    "cross-entropy": Part("ce"),
+    "focal 1": Part("focal", gamma=1.0),
+    "Brier": Part("brier"),
+    "Socrates 1, 0.99": Part("socrates", gamma=1.0, alpha=0.99),
+}
+SCALED = "cross-entropy + TS"
+SEEDS = range(1, 6)
+SETTINGS = Optimization(epochs=150, batch_size=64, learning_rate=0.1, weight_decay=0.0, halve_every=50)
+COLUMNS = {"accuracy": ("accuracy, %", 100), "ece": ("ECE, %", 100), "ada_ece": ("AdaECE, %", 100), "nll": ("NLL", 1)}
+
+
+def experiments() -> dict[str, list[Experiment]]:
+    """What is trained: every method with every seed."""
+    parts = Part("digits"), Part("mlp")
+    return {
+        name: [Experiment(*parts, method, seed, num_train=300, keep_every=150, optimization=SETTINGS) for seed in SEEDS]
+        for name, method in METHODS.items()
+    }
+
+
+def quickstart(out: Path, console: Console) -> None:
+    """Train what is missing on all cores, print the table and its meaning, and write the pictures."""
+    wanted = experiments()
+    flat = [experiment for group in wanted.values() for experiment in group]
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(f"{len(flat)} runs", total=len(flat))
+        runs = run_all(flat, out, done=lambda _: progress.advance(bar))
+    by_method = {name: runs[5 * k : 5 * k + 5] for k, name in enumerate(wanted)}
+    values = {name: [test_values(run, "none") for run in group] for name, group in by_method.items()}
+    values[SCALED] = [test_values(run, "temperature") for run in by_method["cross-entropy"]]
+    console.print(table(values))
+    for sentence in sentences(values):
+        console.print(f"- {sentence}")
+    for picture in pictures(by_method, values, out):
+        console.print(f"written: {picture}")
+    console.print(f"runs: {out}")
+
+
+def test_values(run: Run, scaler: str) -> dict[str, float]:
+    """A run's test metrics, an unknown class read as an answer."""
+    by_reading = run.evaluation()["results"][scaler]["test"]
+    return by_reading.get("answer") or by_reading["plain"]
+
+
+def table(values: dict[str, list[dict[str, float]]]) -> Table:
+    """Mean ± std over the seeds."""
+    result = Table(title=f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set")
+    result.add_column("method")
+    for title, _ in COLUMNS.values():
+        result.add_column(title, justify="right")
+    for name, runs in values.items():
+        cells = [mean_and_std([factor * run[key] for run in runs]) for key, (_, factor) in COLUMNS.items()]
+        result.add_row(name, *cells)
+    return result
+
+
+def mean_and_std(values: list[float]) -> str:
+    """For a table cell; std with n - 1."""
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+
+
+def sentences(values: dict[str, list[dict[str, float]]]) -> list[str]:
+    """What the numbers say, computed from them: which differences exceed the seeds' noise and the metric's floor."""
+    mean = {name: {key: statistics.mean(run[key] for run in runs) for key in runs[0]} for name, runs in values.items()}
+    base, ours = "cross-entropy", "Socrates 1, 0.99"
+    lowest = min(mean, key=lambda name: mean[name]["ece"])
+    clear = "clearly" if exceeds_noise(values[base], values[ours], "ece") else "within the noise of the seeds"
+    direction = "below" if mean[ours]["ece"] < mean[base]["ece"] else "above"
+    accuracy_gap = 100 * (mean[ours]["accuracy"] - mean[base]["accuracy"])
+    same = "a difference" if exceeds_noise(values[base], values[ours], "accuracy") else "no difference"
+    return [
+        f"Socrates measures an ECE of {100 * mean[ours]['ece']:.2f} % against {100 * mean[base]['ece']:.2f} % for "
+        f"cross-entropy: {clear}, {direction}.",
+        f"Its accuracy differs by {accuracy_gap:+.2f} points, {same} beyond the noise of the seeds.",
+        f"The lowest ECE is that of {lowest} ({100 * mean[lowest]['ece']:.2f} %); a perfectly calibrated model would "
+        f"measure {100 * mean[lowest]['ece_floor']:.2f} % on this test set, so that much of every value is chance.",
+    ]
+
+
+def exceeds_noise(one: list[dict[str, float]], other: list[dict[str, float]], key: str) -> bool:
+    """Whether paired differences over the seeds are further from 0 than two standard errors."""
+    gaps = [a[key] - b[key] for a, b in zip(one, other, strict=True)]
+    error = statistics.stdev(gaps) / len(gaps) ** 0.5
+    return abs(statistics.mean(gaps)) > 2 * error
+
+
+def pictures(by_method: dict[str, list[Run]], values: dict[str, list[dict[str, Any]]], out: Path) -> list[Path]:
+    """A reliability diagram of each method, and error against ECE."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    colours = dict(zip(values, COLOURS, strict=False))
+    figure, axes = pyplot.subplots(1, len(by_method), figsize=(3.4 * len(by_method), 3.9), layout="constrained")
+    for axis, (name, runs) in zip(axes, by_method.items(), strict=True):
+        unknown = runs[0].evaluation()["unknown_class"]
+        draw_reliability(axis, reliability_data(runs, "answer" if unknown else None), name, colours[name])
+    axes[0].legend(loc="upper left", frameon=False, fontsize=8)
+    paths = [out / "quickstart-reliability.png", out / "quickstart-error-ece.png"]
+    figure.savefig(paths[0], dpi=150)
+    figure, axis = pyplot.subplots(figsize=(6, 4.5), layout="constrained")
+    points = {name: [(1 - run["accuracy"], run["ece"]) for run in runs] for name, runs in values.items()}
+    draw_error_ece(axis, points, colours)
+    figure.savefig(paths[1], dpi=150)
+    pyplot.close("all")
+    return paths

@@ -1,0 +1,106 @@
+"""The real command line, from data to results."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from socrates import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs a command in this process; returns its exit code and what it printed."""
+    monkeypatch.setattr(cli.console, "width", 200, raising=False)
+
+    def call(*words):
+        code = cli.main([str(word) for word in words])
+        return code, capsys.readouterr().out
+
+    return call
+
+
+def test_train_evaluate_show(run, tmp_path):
+    command = ("train", "digits", "mlp", "socrates", "--gamma", "1", "--alpha=0.9", "--width", "16", "--epochs", "2")
+    code, text = run(*command, "--out", tmp_path, "--device", "cpu")
+    assert code == 0, text
+    directory = next(tmp_path.iterdir())
+    assert directory.name.startswith("digits-mlp-socrates-alpha0.9-gamma1.0-seed1-")
+    assert "epoch 2/2" in text
+    assert directory.name in text.replace("\n", "")
+    code, text = run(*command, "--out", tmp_path)
+    assert code == 0
+    assert "epoch" not in text.replace("finished", "")
+    code, text = run("evaluate", directory)
+    assert code == 0
+    assert "readout" in text
+    assert "spread" in text
+    code, text = run("show", directory)
+    assert code == 0
+    assert "finished" in text
+    assert "--gamma 1.0" in text
+
+
+def test_list(run):
+    code, text = run("list")
+    assert code == 0
+    for name in ("cifar100", "food101", "vgg16", "resnet110", "ccl_sc", "socrates", "alpha=0.99"):
+        assert name in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "digit", "mlp", "ce"], "digits"),
+        (["train", "digits", "mpl", "ce"], "mlp"),
+        (["train", "digits", "mlp", "socrate"], "socrates"),
+        (["train", "digits", "mlp", "focal", "--alpha", "0.9"], "focal takes gamma"),
+        (["train", "digits", "mlp", "focal", "--gamma", "two"], "must be a number"),
+        (["train", "digits", "mlp", "focal", "--gamma", "-1"], "gamma must be at least 0"),
+        (["train", "digits", "mlp", "focal", "--gamma"], "needs a value"),
+        (["evaluate", "nowhere"], "is no run"),
+        (["show", "nowhere"], "is no run"),
+        (["dance"], "unknown command 'dance'"),
+    ],
+)
+def test_mistakes_are_one_line(run, tmp_path, words, message):
+    code, text = run(*words, *(["--out", tmp_path] if words[0] == "train" else []))
+    assert code in (1, 2)
+    assert message in re.sub(r"\s+", " ", text)
+    assert "Traceback" not in text
+
+
+def test_help(run):
+    code, text = run("--help")
+    assert code == 0
+    assert "quickstart" in text
+
+
+def test_the_documented_method_from_outside(tmp_path):
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    source = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    (tmp_path / "my_methods.py").write_text(source)
+    words = [
+        "train",
+        "digits",
+        "mlp",
+        "my_methods:LabelSmoothing",
+        "--smoothing",
+        "0.2",
+        "--epochs",
+        "2",
+        "--device",
+        "cpu",
+    ]
+    result = subprocess.run(
+        [sys.executable, "-m", "socrates.cli", *words, "--out", str(tmp_path / "runs")],
+        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "finished" in result.stdout

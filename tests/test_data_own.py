@@ -1,0 +1,275 @@
+"""A user's own images: folders of classes and NumPy files; images streamed from the disk."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from data_files import pixels
+from PIL import Image
+
+from socrates import data
+from socrates.contracts import Stream
+from socrates.data import StreamedImages, Transform, folder
+from socrates.data.streamed import AHEAD, centre_crop
+
+HALF = ((0.5,) * 3, (0.5,) * 3)
+
+
+def everything(split, stream=None, batch_size=4):
+    return torch.cat([batch.images for batch in split.batches(batch_size, torch.arange(len(split)), stream)])
+
+
+def pictures(root: Path, classes=("cat", "dog"), count=10, size=(40, 30), mode="RGB", suffix="png") -> Path:
+    for label, name in enumerate(classes):
+        (root / name).mkdir(parents=True)
+        for i in range(count):
+            image = Image.fromarray(pixels((size[1], size[0], 3), 1000 * label + i)).convert(mode)
+            image.save(root / name / f"{i:03}.{suffix}")
+    return root
+
+
+def test_folder_of_classes_is_split_automatically(tmp_path):
+    splits = data.load(f"folder:{pictures(tmp_path / 'mine', count=25)}")
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (36, 4, 10)
+    assert (splits.num_classes, splits.image_shape) == (2, (3, 32, 32))
+    images = torch.cat([everything(split).flatten(1) for split in (splits.train, splits.val, splits.test)])
+    assert len(torch.unique(images, dim=0)) == 50
+    assert not torch.equal(everything(splits.train), everything(splits.train, Stream(1, 0)))
+    assert abs(everything(splits.train).mean()) < 0.05
+    assert len(data.load(f"folder:{tmp_path / 'mine'}", num_train=10).train) == 10
+
+
+def test_folder_with_train_and_test_and_val(tmp_path):
+    for name, count in (("train", 20), ("test", 5)):
+        pictures(tmp_path / name, ("b", "a"), count)
+    splits = data.load(f"folder:{tmp_path}", image_size=16)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (36, 4, 10)
+    assert splits.test.labels.tolist() == [0] * 5 + [1] * 5  # classes in the order of their names
+    assert splits.image_shape == (3, 16, 16)
+    pictures(tmp_path / "val", ("b", "a"), 3)
+    splits = data.load(f"folder:{tmp_path}", augment=False)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (40, 6, 10)
+    assert torch.equal(everything(splits.train), everything(splits.train, Stream(1, 0)))
+
+
+def test_images_of_any_kind_and_size(tmp_path):
+    for mode, suffix in (("L", "png"), ("RGBA", "png"), ("RGB", "JPG"), ("P", "gif"), ("1", "bmp")):
+        pictures(tmp_path / mode, ("a", "b"), count=8, mode=mode, suffix=suffix, size=(33, 90))
+        (tmp_path / mode / "a" / "notes.txt").write_text("no image")
+        assert data.load(f"folder:{tmp_path / mode}").image_shape == (3, 32, 32)
+    large = pictures(tmp_path / "large", count=8, size=(300, 100))
+    splits = data.load(f"folder:{large}")
+    assert splits.image_shape == (3, 224, 224)
+    assert splits.train.transform.scale == (0.08, 1.0)
+    assert everything(splits.train, Stream(1, 0)).shape[1:] == (3, 224, 224)
+
+
+def test_many_images_are_streamed_and_equal_to_resident_ones(tmp_path, monkeypatch):
+    path = pictures(tmp_path / "mine", count=10)
+    resident = data.load(f"folder:{path}", augment=False)
+    monkeypatch.setattr(folder, "RESIDENT_BYTES", 0)
+    streamed = data.load(f"folder:{path}", augment=False)
+    assert isinstance(streamed.train, StreamedImages)
+    for name in ("train", "val", "test"):
+        ours, theirs = (getattr(splits, name) for splits in (streamed, resident))
+        assert torch.equal(ours.labels, theirs.labels)
+
+        def values(split, images):
+            mean, std = (torch.tensor(v)[:, None, None] for v in (split.transform.mean, split.transform.std))
+            return images * std + mean
+
+        assert torch.allclose(values(ours, everything(ours)), values(theirs, everything(theirs)), atol=1e-5)
+    assert data.load(f"folder:{path}").train.transform.scale == (0.08, 1.0)
+
+
+def test_wrong_folders_say_what_is_wrong(tmp_path):
+    with pytest.raises(data.DataNotFound, match="nothing is no folder"):
+        data.load(f"folder:{tmp_path / 'nothing'}")
+    pictures(tmp_path / "one", ("a",))
+    with pytest.raises(ValueError, match=r"found the classes \['a'\], expected .* at least two"):
+        data.load(f"folder:{tmp_path / 'one'}")
+    pictures(tmp_path / "half" / "train")
+    with pytest.raises(ValueError, match=r"found \['train'\], expected both train and test"):
+        data.load(f"folder:{tmp_path / 'half'}")
+    pictures(tmp_path / "half" / "test", ("cat", "cow", "dog"), 2)
+    with pytest.raises(ValueError, match=r"test: \['cow'\] are no classes of the training folder"):
+        data.load(f"folder:{tmp_path / 'half'}")
+    (tmp_path / "half" / "validation").mkdir()
+    with pytest.raises(ValueError, match="no other folders"):
+        data.load(f"folder:{tmp_path / 'half'}")
+    pictures(tmp_path / "gap")
+    (tmp_path / "gap" / "empty").mkdir()
+    with pytest.raises(ValueError, match="the class empty has no images"):
+        data.load(f"folder:{tmp_path / 'gap'}")
+    pictures(tmp_path / "none", count=0)
+    with pytest.raises(ValueError, match="no images"):
+        data.load(f"folder:{tmp_path / 'none'}")
+
+
+@pytest.mark.parametrize("body", [b"no image at all", b""])
+def test_unreadable_images_are_named(tmp_path, body):
+    path = pictures(tmp_path, count=60)
+    (path / "dog" / "007.png").write_bytes(body)
+    with pytest.raises(data.DataCorrupt, match=r"dog.007\.png: not a readable image"):
+        data.load(f"folder:{path}")
+
+
+def test_truncated_images_are_named_also_when_streamed(tmp_path, monkeypatch):
+    path = pictures(tmp_path, count=10)
+    file = path / "cat" / "003.png"
+    file.write_bytes(file.read_bytes()[:1500])
+    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png: not a readable image"):
+        data.load(f"folder:{path}")
+    monkeypatch.setattr(folder, "RESIDENT_BYTES", 0)
+    splits = data.load(f"folder:{path}")
+    (broken,) = [split for split in (splits.train, splits.val, splits.test) if file in split.paths]
+    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png: not a readable image"):
+        everything(broken)
+
+
+@pytest.fixture
+def streamed(tmp_path):
+    files = sorted(pictures(tmp_path, count=10).rglob("*.png"))
+    transform = Transform(*HALF, flip=True, size=24, scale=(0.08, 1.0))
+    return StreamedImages(files, torch.arange(20), transform, workers=3)
+
+
+def test_streamed_randomness_is_a_function_of_the_stream(streamed):
+    same = everything(streamed, Stream(1, 0))
+    streamed.workers = 1
+    assert torch.equal(same, everything(streamed, Stream(1, 0)))
+    assert not torch.equal(same, everything(streamed, Stream(1, 1)))
+    assert not torch.equal(same, everything(streamed, Stream(2, 0)))
+    assert torch.equal(everything(streamed), everything(streamed, batch_size=7))
+    assert same.min() >= -1
+    assert same.max() <= 1
+
+
+def test_streamed_batches_cover_the_order_and_subsets_count_from_zero(streamed):
+    order = torch.tensor([5, 19, 0, 7, 3])
+    batches = list(streamed.batches(2, order, Stream(1, 0)))
+    assert [batch.index.tolist() for batch in batches] == [[5, 19], [0, 7], [3]]
+    assert [batch.labels.tolist() for batch in batches] == [[5, 19], [0, 7], [3]]
+    assert list(streamed.batches(2, order[:0])) == []
+    part = streamed.subset(order)
+    assert part.labels.tolist() == order.tolist()
+    assert torch.equal(everything(part), everything(streamed)[order])
+    assert streamed.to("meta").labels.device.type == "meta"
+
+
+def test_few_images_are_ahead_and_threads_end_with_the_reader(streamed, monkeypatch):
+    decoded = []
+    usual = StreamedImages._decode
+    monkeypatch.setattr(StreamedImages, "_decode", lambda self, *a: (decoded.append(a[0]), usual(self, *a))[1])
+    reader = streamed.batches(2, torch.arange(20))
+    next(reader)
+    assert len(decoded) <= 2 * (AHEAD + 1)
+    reader.close()
+    assert not any(thread.name.startswith("decode") for thread in threading.enumerate())
+    assert len(decoded) <= 2 * (AHEAD + 1)
+
+
+def test_flips_of_streamed_images_are_about_half(tmp_path):
+    image = np.zeros((24, 24, 3), np.uint8)
+    image[:, :12] = 255
+    Image.fromarray(image).save(tmp_path / "half.png")
+    transform = Transform(*HALF, flip=True, size=24, scale=(1.0, 1.0))
+    split = StreamedImages([tmp_path / "half.png"] * 400, torch.zeros(400), transform)
+    bright_left = everything(split, Stream(1, 0), 400)[:, 0, 12, 0] > 0
+    assert 0.4 < bright_left.double().mean() < 0.6
+
+
+def test_centre_crop_resizes_small_images_up_and_large_ones_on_request():
+    image = Image.fromarray(pixels((50, 60, 3)))
+    assert np.array_equal(np.array(centre_crop(image, 20, shrink=False)), pixels((50, 60, 3))[15:35, 20:40])
+    shrunk = image.resize((24, 20), Image.Resampling.BILINEAR).crop((2, 0, 22, 20))
+    assert np.array_equal(np.array(centre_crop(image, 20, shrink=True)), np.array(shrunk))
+    assert centre_crop(image, 100, shrink=False).size == (100, 100)
+
+
+def test_streamed_images_refuse_what_they_cannot_do(tmp_path):
+    with pytest.raises(ValueError, match="need a size"):
+        StreamedImages([], torch.zeros(0), Transform(*HALF))
+    with pytest.raises(ValueError, match="resized crop and a flip only"):
+        StreamedImages([], torch.zeros(0), Transform(*HALF, size=8, padding=1))
+    with pytest.raises(ValueError, match="1 images and 2 labels"):
+        StreamedImages([tmp_path], torch.zeros(2), Transform(*HALF, size=8))
+
+
+LABELS = np.arange(50) % 5
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((50, 8, 6), (1, 8, 6)), ((50, 8, 6, 3), (3, 8, 6)), ((50, 3, 8, 6), (3, 8, 6)), ((50, 8, 6, 1), (1, 8, 6))],
+)
+def test_npz_of_every_layout(tmp_path, shape, expected):
+    np.savez(tmp_path / "mine.npz", images=pixels(shape), labels=LABELS[:, None].astype(np.uint8))
+    splits = data.load(f"npz:{tmp_path / 'mine.npz'}")
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (36, 4, 10)
+    assert (splits.num_classes, splits.image_shape) == (5, expected)
+    assert everything(splits.train, Stream(1, 0)).shape == (36, *expected)
+
+
+def test_npz_with_parts(tmp_path):
+    content = {"x_train": pixels((50, 8, 8)), "y_train": LABELS, "x_test": pixels((5, 8, 8), 1), "y_test": LABELS[:5]}
+    np.savez_compressed(tmp_path / "mine.npz", **content)
+    splits = data.load(f"npz:{tmp_path / 'mine.npz'}", augment=False)
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (45, 5, 5)
+    mean, std = content["x_train"].mean() / 255, content["x_train"].std() / 255
+    expected = (torch.from_numpy(content["x_test"]).double()[:, None] / 255 - mean) / std
+    assert torch.allclose(everything(splits.test).double(), expected, atol=1e-5)
+    np.savez(tmp_path / "mine.npz", **content, x_val=pixels((7, 8, 8), 2), y_val=np.zeros(7, int))
+    splits = data.load(f"npz:{tmp_path / 'mine.npz'}")
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (50, 7, 5)
+
+
+GOOD = {"x_train": pixels((50, 8, 8)), "y_train": LABELS}
+WRONG = {
+    "missing": ({"y_train": None}, "the array y_train is missing, found"),
+    "no images": ({"x_train": None}, "the array x_train is missing"),
+    "float": ({"x_train": np.zeros((50, 8, 8))}, "x_train is float64, expected uint8"),
+    "flat": ({"x_train": pixels((50, 64))}, r"x_train has the shape \(50, 64\)"),
+    "channels": ({"x_train": pixels((50, 8, 8, 4))}, r"x_train has the shape \(50, 8, 8, 4\)"),
+    "count": ({"y_train": LABELS[:49]}, r"y_train is int64 \(49,\), expected whole numbers, one for each of the 50"),
+    "float labels": ({"y_train": LABELS / 1.0}, "y_train is float64"),
+    "gap": ({"y_train": LABELS * 2}, "labels of y_train are .* without gaps"),
+    "negative": ({"y_train": LABELS - 1}, "without gaps"),
+    "one class": ({"y_train": LABELS * 0}, "without gaps"),
+    "pickle": ({"y_train": np.array([{"a": 1}] * 50)}, "y_train cannot be read"),
+    "new class": ({"x_test": pixels((2, 8, 8)), "y_test": np.array([0, 5])}, "labels of y_test must be 0 to 4"),
+    "other shape": ({"x_test": pixels((2, 8, 9)), "y_test": np.array([0, 1])}, r"y_test are \(1, 8, 9\)"),
+    "test labels": ({"x_test": pixels((2, 8, 8))}, "the array y_test is missing"),
+    "empty": ({"x_train": pixels((0, 8, 8)), "y_train": LABELS[:0]}, "one for each of the 0 images"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arrays_are_named(tmp_path, case):
+    change, message = WRONG[case]
+    np.savez(tmp_path / "mine.npz", **{key: value for key, value in (GOOD | change).items() if value is not None})
+    with pytest.raises(ValueError, match=rf"mine\.npz: .*{message}"):
+        data.load(f"npz:{tmp_path / 'mine.npz'}")
+
+
+def test_wrong_files_are_named(tmp_path):
+    path = tmp_path / "mine.npz"
+    with pytest.raises(data.DataNotFound, match=r"mine\.npz is missing"):
+        data.load(f"npz:{path}")
+    np.savez(path, **GOOD)
+    whole = path.read_bytes()
+    for body in (b"", b"not numpy", whole[:1000], b"\x80\x04}."):
+        path.write_bytes(body)
+        with pytest.raises(ValueError, match=r"mine\.npz: not a file that numpy\.savez wrote"):
+            data.load(f"npz:{path}")
+    with path.open("wb") as file:
+        np.save(file, GOOD["x_train"])
+    with pytest.raises(ValueError, match="one array without a name"):
+        data.load(f"npz:{path}")
+    path.write_bytes(whole[:2000] + bytes([255 - whole[2000]]) + whole[2001:])
+    with pytest.raises(ValueError, match="the array x_train cannot be read"):
+        data.load(f"npz:{path}")

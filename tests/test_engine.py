@@ -1,0 +1,219 @@
+"""Training and evaluation from end to end, on digits: records, resuming, collapse, bad disks."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from socrates.contracts import Stream
+from socrates.engine import Watcher, evaluate, run_all, train
+from socrates.engine.epoch import collapse_record, confidence_record
+from socrates.engine.optim import learning_rate, make_optimizer, set_rate
+from socrates.experiment import Experiment, Optimization, Part
+from socrates.records import Run
+
+SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
+
+
+def digits(method="ce", seed=1, settings=SHORT, **options):
+    return Experiment(
+        Part("digits"), Part("mlp", width=32), Part(method, **options), seed, keep_every=2, optimization=settings
+    )
+
+
+class StopAfter(Watcher):
+    """Ctrl-C in the middle of an epoch."""
+
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def stepped(self, epoch, step):
+        if epoch == self.epoch and step == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def checkpoint_every_epoch(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("socrates.engine.train"), "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return train(digits("socrates", gamma=1.0), tmp_path_factory.mktemp("runs"), accelerator="cpu")
+
+
+def test_a_run_leaves_everything_the_paper_plots(finished):
+    assert finished.finished
+    assert not finished.checkpoint.exists()
+    records = finished.epochs()
+    assert [record["epoch"] for record in records] == [1, 2, 3, 4]
+    wanted = {
+        f"{split}_{key}"
+        for split in ("train", "val")
+        for key in ("loss", "accuracy", "ece", "ada_ece", "cw_ece", "nll")
+    }
+    wanted |= {"beta", "target", "unknown_share", "weight_norm", "rate", "seconds", "collapsed"}
+    wanted |= {f"confidence_{who}{when}" for who in ("true", "unknown") for when in ("", "_right", "_wrong")}
+    assert wanted <= set(records[-1])
+    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    assert finished.kept_epochs() == [2, 4]
+    logits, labels, num_classes = finished.predictions("test", 4)
+    assert logits.shape == (len(labels), 11)
+    assert num_classes == 10
+
+
+def test_evaluation_has_every_scaler_split_and_reading(finished):
+    evaluation = finished.evaluation()
+    assert set(evaluation["results"]) == {"none", "temperature", "vector", "matrix", "readout"}
+    for splits in evaluation["results"].values():
+        assert set(splits) == {"val", "test"}
+        assert set(splits["test"]) == {"answer", "abstain", "renormalize", "spread"}
+    values = evaluation["results"]["none"]["test"]["answer"]
+    logits, labels, _ = finished.predictions("test", 4)
+    assert values["accuracy"] == pytest.approx(float((logits.argmax(1) == labels).mean()))
+    before = evaluation["results"]["none"]["val"]["answer"]["nll"]
+    assert evaluation["results"]["temperature"]["val"]["answer"]["nll"] <= before + 1e-9
+
+
+def test_evaluate_needs_neither_data_nor_model(finished, monkeypatch):
+    monkeypatch.setattr("socrates.data.load", None)
+    monkeypatch.setattr("socrates.models.build", None)
+    assert evaluate(Run(finished.directory), epoch=2)["epoch"] == 2
+    with pytest.raises(FileNotFoundError, match=r"kept epochs: \[2, 4\]"):
+        evaluate(Run(finished.directory), epoch=3)
+
+
+def test_the_same_command_again_does_nothing(finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.directory.rglob("*")}
+    train(finished.experiment, finished.directory.parent, accelerator="cpu")
+    assert {path: path.stat().st_mtime_ns for path in finished.directory.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ("ce", {}),
+        ("socrates", {}),
+        ("sat", {"start_epoch": 2}),
+        ("mc", {}),
+        ("ccl_sc", {"start_epoch": 1, "queue_size": 128}),
+    ],
+)
+def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
+    experiment = digits(method[0], **method[1])
+    whole = train(experiment, tmp_path / "whole", accelerator="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train(experiment, tmp_path / "stopped", accelerator="cpu", watcher=StopAfter(2))
+    stopped = Run.create(tmp_path / "stopped", experiment)
+    assert not stopped.finished
+    assert len(stopped.epochs()) == 2
+    resumed = train(experiment, tmp_path / "stopped", accelerator="cpu")
+    for split in ("val", "test"):
+        assert np.array_equal(whole.predictions(split, 4).logits, resumed.predictions(split, 4).logits)
+    for one, other in zip(whole.epochs(), resumed.epochs(), strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+
+
+def test_seeds_differ_and_repeat(tmp_path):
+    first, again, other = (
+        train(digits(seed=seed), tmp_path / name, accelerator="cpu").predictions("test", 4).logits
+        for seed, name in ((1, "a"), (1, "b"), (2, "c"))
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_damaged_files_are_named(tmp_path):
+    experiment = digits()
+    with pytest.raises(KeyboardInterrupt):
+        train(experiment, tmp_path, accelerator="cpu", watcher=StopAfter(1))
+    run = Run.create(tmp_path, experiment)
+    run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*delete it"):
+        train(experiment, tmp_path, accelerator="cpu")
+    (run.directory / "experiment.json").write_text("{")
+    with pytest.raises(ValueError, match=r"experiment.json is damaged"):
+        _ = run.experiment
+    with pytest.raises(FileNotFoundError, match="is no run"):
+        Run(tmp_path / "nothing")
+
+
+def test_a_cut_off_last_line_is_left_out(tmp_path):
+    run = Run.create(tmp_path, digits())
+    run.append_epoch({"epoch": 1, "x": float("nan")})
+    with open(run.directory / "epochs.jsonl", "a") as file:
+        file.write('{"epoch": 2, "x"')
+    assert run.epochs() == [{"epoch": 1, "x": None}]
+    run.forget_epochs_after(1)
+    run.append_epoch({"epoch": 2, "x": 1.0})
+    assert len(run.epochs()) == 2
+
+
+def test_a_full_disk_is_noticed_before_training(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(OSError, match="0 MB free, the run writes up to"):
+        train(digits(), tmp_path, accelerator="cpu")
+    assert Run.create(tmp_path, digits()).epochs() == []
+
+
+def test_collapse_is_recorded():
+    unknown = torch.tensor([[0.0, 0.0, 5.0]] * 3 + [[5.0, 0.0, 0.0]])
+    assert collapse_record(unknown, 2) == {"unknown_share": 0.75, "collapsed": "75 % of the answers are 'unknown'"}
+    assert collapse_record(torch.tensor([[0.0, 1.0]] * 3), 2)["collapsed"] == "every answer is class 1"
+    assert collapse_record(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), 2) == {"unknown_share": 0.0, "collapsed": None}
+
+
+def test_confidences_by_hand():
+    logits = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.7, 0.2]]).log()
+    record = confidence_record(logits, torch.tensor([0, 0]), 2)
+    assert record["confidence_true"] == pytest.approx(0.3)
+    assert record["confidence_true_right"] == pytest.approx(0.5)
+    assert record["confidence_unknown_wrong"] == pytest.approx(0.2)
+
+
+def test_schedules_and_groups():
+    paper = Optimization()
+    assert [learning_rate(epoch, paper) for epoch in (0, 25, 299)] == [0.1, 0.05, 0.1 * 0.5**11]
+    from socrates import models
+
+    model = models.build("mlp", 10, (1, 8, 8))
+    transfer = Optimization(learning_rate=5e-4, backbone_factor=0.1, milestones=(20, 35, 45))
+    optimizer = make_optimizer(model, transfer)
+    assert set_rate(optimizer, 40, transfer) == pytest.approx(5e-4 / 4)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([5e-4 / 4, 5e-5 / 4])
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
+
+
+def test_streams_are_functions_of_their_names():
+    numbers = {
+        Stream(seed, epoch, purpose).number(step)
+        for seed in (1, 2)
+        for epoch in (0, 1)
+        for purpose in "ab"
+        for step in (0, 1)
+    }
+    assert len(numbers) == 16
+
+
+def test_experiments_are_equal_iff_their_names_are(tmp_path):
+    experiment = digits("socrates", gamma=1.0)
+    same = Experiment.from_json(json.loads(json.dumps(experiment.to_json())))
+    assert same == experiment
+    assert same.name == experiment.name
+    assert dataclasses.replace(experiment, seed=2).name != experiment.name
+    with pytest.raises(ValueError, match=r"\['color'\] are missing or unknown"):
+        Experiment.from_json({**experiment.to_json(), "color": 1})
+
+
+def test_a_pool_of_processes(tmp_path):
+    experiments = [digits(seed=seed) for seed in (1, 2)]
+    done = []
+    runs = run_all(experiments, tmp_path, processes=2, done=lambda run: done.append(run.directory))
+    assert [run.experiment.seed for run in runs] == [1, 2]
+    assert sorted(done) == sorted(run.directory for run in runs)
+    assert all(run.finished for run in runs)

@@ -1,0 +1,138 @@
+"""Meta-Calibration: the gradient through the virtual step, Adam, bounds."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from socrates import methods, models
+from socrates.contracts import Batch, Task
+from socrates.losses import dece, smoothed_labels
+from socrates.methods.mc import Adam, virtual_head
+
+NUM_CLASSES = 3
+
+
+def problem(dtype=torch.float64):
+    torch.manual_seed(0)
+    model = models.build("mlp", NUM_CLASSES, (1, 2, 2), width=5).to(dtype)
+    batch, meta = (
+        Batch(2 * torch.randn(n, 1, 2, 2, dtype=dtype), torch.arange(n) % NUM_CLASSES, torch.arange(n)) for n in (9, 12)
+    )
+    return model, batch, meta
+
+
+def build(**options):
+    return methods.build("mc", Task(9, NUM_CLASSES, 5), **options)
+
+
+def outer_after_a_real_step(model, batch, meta, omega, epsilon, learning_rate):
+    """The outer loss after an optimizer has moved the last layer."""
+    model = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=learning_rate)
+    F.cross_entropy(model(batch.images), smoothed_labels(batch.labels, omega, epsilon)).backward()
+    optimizer.step()
+    with torch.no_grad():
+        logits = model(meta.images)
+        return F.cross_entropy(logits, meta.labels) + 0.5 * dece(logits, meta.labels)
+
+
+def test_slopes_equal_finite_differences():
+    model, batch, meta = problem()
+    method = build(learning_rate=0.7).double()
+    method.omega += torch.rand(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
+    method.epsilon += torch.tensor([0.05, 0.1, 0.3], dtype=torch.float64)
+    features = model.features(batch.images).detach()
+    slopes = method.slopes(model, batch, features, model.head(features).detach(), meta)
+    small = 1e-6
+    for number, slope in enumerate(slopes):
+        for entry in range(slope.numel()):
+            values = []
+            for sign in (1, -1):
+                smoothing = [method.omega.clone(), method.epsilon.clone()]
+                smoothing[number].view(-1)[entry] += sign * small
+                values.append(outer_after_a_real_step(model, batch, meta, *smoothing, learning_rate=0.7))
+            estimate = (values[0] - values[1]) / (2 * small)
+            torch.testing.assert_close(slope.view(-1)[entry], estimate, rtol=1e-4, atol=1e-8)
+    assert slopes[1].abs().min() > 1e-6
+    assert slopes[0].diagonal().abs().max() == 0
+
+
+def test_the_virtual_step_is_sgd_s():
+    model, batch, _ = problem()
+    soft = torch.rand(9, NUM_CLASSES, dtype=torch.float64)  # as in the original, rows need not sum to 1
+    features = model.features(batch.images).detach()
+    weight, bias = virtual_head(model.head, features, model.head(features).detach(), soft, 0.7)
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.7)
+    F.cross_entropy(model.head(features), soft).backward()
+    optimizer.step()
+    torch.testing.assert_close(weight, model.head.weight.detach())
+    torch.testing.assert_close(bias, model.head.bias.detach())
+
+
+def test_smoothing_is_clamped(monkeypatch):
+    model, batch, meta = problem(torch.float32)
+    for sign, omega, epsilon in ((1.0, 0.0, 0.0), (-1.0, 0.6, 0.5)):
+        method = build(meta_rate=0.5)
+        method.omega += 0.1
+        method.epsilon += 0.1
+        slopes = [torch.full_like(part, sign) for part in (method.omega, method.epsilon)]
+        monkeypatch.setattr(method, "slopes", lambda *_, slopes=slopes: slopes)
+        method(model, batch, meta)
+        torch.testing.assert_close(method.omega, torch.full_like(method.omega, omega))
+        torch.testing.assert_close(method.epsilon, torch.full_like(method.epsilon, epsilon))
+
+
+def test_smoothing_moves_and_stays_in_bounds():
+    model, batch, meta = problem(torch.float32)
+    method = build(meta_rate=0.2)
+    first = method(model, batch, meta)
+    assert torch.equal(method.omega, torch.zeros_like(method.omega))  # nothing to share out while epsilon is 0
+    assert first.isfinite()
+    seen = []
+    for _ in range(60):
+        assert method(model, batch, meta).isfinite()
+        seen.append(torch.cat([method.omega.flatten(), method.epsilon]))
+    values = torch.stack(seen)
+    assert values.min() == 0
+    assert values[:, -NUM_CLASSES:].max() == 0.5
+    assert values[:, :-NUM_CLASSES].max() > 0
+    assert method.omega.diagonal().abs().max() == 0
+
+
+def test_the_model_learns_from_the_smoothed_labels():
+    model, batch, meta = problem(torch.float32)
+    method = build(meta_rate=0.1)
+    for _ in range(3):
+        loss = method(model, batch, meta)
+    soft = smoothed_labels(batch.labels, method.omega, method.epsilon)
+    assert torch.equal(loss, F.cross_entropy(model(batch.images), soft))
+    assert not torch.equal(loss, F.cross_entropy(model(batch.images), batch.labels))
+
+
+def test_adam_is_torch_s():
+    value = torch.randn(4, dtype=torch.float64)
+    parameter = torch.nn.Parameter(value.clone())
+    theirs, ours = torch.optim.Adam([parameter], lr=0.01), Adam(value, 0.01)
+    for _ in range(20):
+        parameter.grad = torch.randn(4, dtype=torch.float64)
+        theirs.step()
+        value += ours(parameter.grad)
+        torch.testing.assert_close(value, parameter.detach())
+
+
+def test_a_step_without_a_meta_batch_is_refused():
+    model, batch, _ = problem(torch.float32)
+    with pytest.raises(ValueError, match="needs a meta batch in every step: hold back meta_share"):
+        build()(model, batch)
+
+
+def test_the_meta_pass_leaves_no_gradient():
+    model, batch, meta = problem(torch.float32)
+    method = build()
+    method(model, batch, meta)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not method.omega.requires_grad
