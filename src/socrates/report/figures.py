@@ -47,11 +47,11 @@ def draw_reliability(axes: Any, data: ReliabilityData, title: str, colour: str) 
     """Accuracy against confidence, the diagonal of perfect calibration, and where the samples lie."""
     width = data.upper - data.lower
     centre = (data.lower + data.upper) / 2
-    axes.bar(centre, data.share, width=width, color="#BBBBBB", alpha=0.6, label="share of samples")
     filled = data.share > 0
     axes.bar(
         centre[filled], data.accuracy[filled], width=0.9 * width[filled], color=colour, alpha=0.75, label="accuracy"
     )
+    axes.bar(centre, data.share, width=0.3 * width, color="#333333", label="share of samples")
     axes.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1)
     axes.set(
         xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", title=f"{title}\nECE {100 * data.ece:.2f} %"
