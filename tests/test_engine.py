@@ -9,11 +9,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from socrates.contracts import Stream
 from socrates.engine import Watcher, evaluate, run_all, train
 from socrates.engine.epoch import collapse_record, confidence_record
 from socrates.engine.optim import learning_rate, make_optimizer, set_rate
+from socrates.engine.train import build, train_epoch
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 
@@ -217,3 +219,49 @@ def test_a_pool_of_processes(tmp_path):
     assert [run.experiment.seed for run in runs] == [1, 2]
     assert sorted(done) == sorted(run.directory for run in runs)
     assert all(run.finished for run in runs)
+
+
+class NoReading(TorchDispatchMode):
+    """Raises where a tensor's value is read by the host: a synchronisation on an accelerator."""
+
+    reading = (
+        "aten._local_scalar_dense.default",
+        "aten.nonzero.default",
+        "aten.is_nonzero.default",
+        "aten.equal.default",
+    )
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert str(func) not in self.reading, f"{func} reads a value inside a step"
+        return func(*args, **(kwargs or {}))
+
+
+class NothingReadIn(Watcher):
+    """Watches the steps of an epoch, from the end of its first to the end of its last."""
+
+    def __init__(self, num_steps):
+        self.num_steps, self.mode = num_steps, NoReading()
+
+    def stepped(self, epoch, step):
+        if step == 0:
+            self.mode.__enter__()
+        if step == self.num_steps - 1:
+            self.mode.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    "method", ["ce", "brier", "focal", "flsd", "gamblers", "sat", "mc", "ce_dece", "ccl_sc", "socrates"]
+)
+def test_no_value_is_read_inside_a_step(method):
+    from lightning_fabric import Fabric
+
+    from socrates import data
+
+    experiment = digits(method, **({"start_epoch": 0, "queue_size": 64} if method == "ccl_sc" else {}))
+    fabric = Fabric(accelerator="cpu", devices=1)
+    state, split, meta = build(experiment, data.load("digits"), fabric.device)
+    model, state.optimizer = fabric.setup(state.model, state.optimizer)
+    model.mark_forward_method("features")
+    num_steps = -(-len(split) // 64)
+    record = train_epoch(fabric, model, state, experiment, 0, split, meta, NothingReadIn(num_steps))
+    assert record["train_loss"] > 0

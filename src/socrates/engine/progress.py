@@ -71,11 +71,9 @@ class Display(Lines):
 
     def epoch_done(self, record: dict[str, Any]) -> None:
         self.progress.update(self.bar, description=f"epoch {record['epoch']}: {describe(record)}")
-        if record["epoch"] == self.experiment.optimization.epochs:
-            self.progress.stop()
 
-    def finished(self, run: Run) -> None:
-        super().finished(run)
+    def closed(self) -> None:
+        self.progress.stop()
 
 
 class TensorBoard(Watcher):
@@ -93,6 +91,9 @@ class TensorBoard(Watcher):
             if isinstance(value, float):
                 self.writer.add_scalar(key, value, record["epoch"])
         self.writer.flush()
+
+    def closed(self) -> None:
+        self.writer.close()
 
 
 class Both(Watcher):
@@ -116,3 +117,7 @@ class Both(Watcher):
     def finished(self, run: Run) -> None:
         for watcher in self.both:
             watcher.finished(run)
+
+    def closed(self) -> None:
+        for watcher in self.both:
+            watcher.closed()

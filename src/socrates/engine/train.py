@@ -41,6 +41,9 @@ class Watcher:
     def finished(self, run: Run) -> None:
         """The run is whole."""
 
+    def closed(self) -> None:
+        """Nothing more comes, be it finished, stopped or failed."""
+
 
 @dataclass
 class State:
@@ -85,13 +88,21 @@ def train(
     watcher: Watcher | None = None,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
-    from lightning_fabric import Fabric  # heavy: imported where a run really starts
-
     watcher = watcher or Watcher()
     run = Run.create(out, experiment)
-    if run.finished:
-        watcher.finished(run)
-        return run
+    if not run.finished:
+        try:
+            _train(run, data_root, accelerator, watcher)
+        finally:
+            watcher.closed()
+    watcher.finished(run)
+    return run
+
+
+def _train(run: Run, data_root: Path | None, accelerator: str, watcher: Watcher) -> None:
+    from lightning_fabric import Fabric  # heavy: imported where a run really starts
+
+    experiment = run.experiment
     fabric = Fabric(accelerator=accelerator, devices=1, precision=experiment.precision)  # pyright: ignore
     splits = data.load(experiment.dataset.name, data_root, experiment.num_train, **dict(experiment.dataset.options))
     splits = data.to_device(splits, fabric.device)
@@ -122,8 +133,6 @@ def train(
     run.save_evaluation(evaluate(run))
     records = run.epochs()
     run.finish({"epochs": len(records), "collapsed": records[-1]["collapsed"] if records else None})
-    watcher.finished(run)
-    return run
 
 
 def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
