@@ -80,6 +80,19 @@ def test_mappings_and_key():
 
 
 @pytest.mark.parametrize("function", [pareto.front, pareto.ties, pareto.best])
+def test_any_iterable_will_do(function):
+    points = [(0.1, 0.3), (0.2, 0.2), (0.3, 0.3)]
+    expected = function(points)
+    assert function(point for point in points) == expected
+    assert function(dict.fromkeys(points)) == expected
+    assert function((math.inf for _ in points), key=lambda _: (0.1, 0.1)) == function(
+        [math.inf] * 3, key=lambda _: (1, 1)
+    )
+    with pytest.raises(ValueError, match="no points"):
+        function(iter(()))
+
+
+@pytest.mark.parametrize("function", [pareto.front, pareto.ties, pareto.best])
 @pytest.mark.parametrize(
     ("points", "message"),
     [

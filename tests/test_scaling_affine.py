@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from scaling_cases import ece, mixed, nll, sampled
+
 from socrates.scaling import MatrixScaling, TemperatureScaling, VectorScaling
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
@@ -97,6 +97,48 @@ def test_infinite_strength_is_temperature_scaling():
     logits, labels = mixed(1000, 6)
     scaler = MatrixScaling(math.inf).fit(logits, labels)
     assert torch.allclose(scaler(logits), TemperatureScaling().fit(logits, labels)(logits), atol=1e-5)
+
+
+@pytest.mark.parametrize("regularization", [math.inf, "cv"])
+def test_infinite_strength_reports_the_gradient_by_the_temperature(regularization):
+    logits, labels = sampled(500, 20, 1.5)
+    scaler = MatrixScaling(regularization).fit(logits, labels)
+    assert scaler.strength == math.inf
+    expected = TemperatureScaling().fit(logits, labels).report
+    assert scaler.report.gradient_norm == expected.gradient_norm > 0
+    assert scaler.report.num_iterations == expected.num_iterations > 0
+
+
+@pytest.mark.parametrize("regularization", [None, 0.1])
+def test_report_holds_the_gradient_at_the_returned_parameters(regularization):
+    logits, labels = mixed(1000, 6)
+    matrix, vector = MatrixScaling(regularization).fit(logits, labels), VectorScaling().fit(logits, labels)
+    assert matrix.report.gradient_norm == pytest.approx(matrix_gradient(matrix, logits, labels), abs=1e-12)
+    assert vector.report.gradient_norm == pytest.approx(vector_gradient(vector, logits, labels), abs=1e-12)
+
+
+@pytest.mark.parametrize("regularization", [None, 0.1, math.inf])
+def test_fallback_to_the_identity_reports_the_gradient_there(monkeypatch, regularization):
+    logits, labels = mixed(1000, 6)
+    matrix, vector = MatrixScaling(regularization), VectorScaling()
+
+    def wrong(*_):
+        return 50 * torch.arange(6, dtype=torch.float64)  # biases that ruin any fit
+
+    monkeypatch.setattr("socrates.scaling.matrix.absent_bias", wrong)
+    monkeypatch.setattr("socrates.scaling.vector.absent_bias", wrong)
+    for scaler in (matrix, vector):
+        with pytest.warns(UserWarning, match="not converged"):
+            scaler.fit(logits, labels)
+        assert torch.equal(scaler(logits), logits)
+        assert scaler.report.nll_after == scaler.report.nll_before
+    assert vector.report.gradient_norm == pytest.approx(vector_gradient(vector, logits, labels))
+    if regularization == math.inf:
+        t = torch.ones((), dtype=torch.float64, requires_grad=True)
+        (by_t,) = torch.autograd.grad(nll(logits.double() / t, labels), t)
+        assert matrix.report.gradient_norm == pytest.approx(abs(float(by_t)))
+    else:
+        assert matrix.report.gradient_norm == pytest.approx(matrix_gradient(matrix, logits, labels))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from scaling_cases import with_unknown
 from torch import nn
 
-from scaling_cases import with_unknown
 from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
 
 SCALERS = [TemperatureScaling, VectorScaling, MatrixScaling, ReadoutScaling]
@@ -51,6 +51,40 @@ def test_numpy_and_torch_agree(make):
     for logits in (LOGITS.numpy(), locked, swapped, np.asfortranarray(LOGITS.numpy())):
         assert torch.allclose(make().fit(logits, LABELS.numpy().astype(np.int32))(LOGITS), expected, atol=1e-5)
     assert torch.allclose(make().fit(LOGITS.clone().requires_grad_(), LABELS.to(torch.uint8))(LOGITS), expected)
+
+
+@every_scaler
+def test_lists_and_every_kind_of_integer_agree(make):
+    expected = make().fit(LOGITS.double(), LABELS)(LOGITS)
+    assert torch.equal(make().fit(LOGITS.tolist(), LABELS.tolist())(LOGITS), expected)
+    assert torch.equal(make().fit(list(map(tuple, LOGITS.tolist())), tuple(LABELS.tolist()))(LOGITS), expected)
+    for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.dtype(">i4")):
+        assert torch.equal(make().fit(LOGITS.double(), LABELS.numpy().astype(dtype))(LOGITS), expected)
+    for dtype in (torch.uint16, torch.uint32, torch.uint64, torch.int8):
+        assert torch.equal(make().fit(LOGITS.double(), LABELS.to(dtype))(LOGITS), expected)
+
+
+@every_scaler
+@pytest.mark.parametrize("cast", [nn.Module.half, nn.Module.bfloat16, nn.Module.float, nn.Module.double])
+def test_casting_the_model_leaves_the_fit_alone(make, cast):
+    scaler = make().fit(1e6 * LOGITS.double(), LABELS)  # T beyond half precision
+    expected = {name: buffer.clone() for name, buffer in scaler.named_buffers()}
+    model = cast(nn.Sequential(nn.Linear(3, 5), scaler))
+    assert model[1] is scaler
+    for name, buffer in scaler.named_buffers():
+        assert buffer.dtype == torch.float64
+        assert torch.equal(buffer, expected[name])
+    dtype = model[0].weight.dtype
+    assert model(torch.zeros(2, 3, dtype=dtype)).dtype == dtype
+    assert all(buffer.device.type == "meta" for buffer in model.to("meta", torch.half)[1].buffers())
+
+
+@every_scaler
+@pytest.mark.parametrize("layer", [nn.Conv2d(3, 5, 1), nn.Sequential(nn.Linear(3, 5)), nn.Identity()])
+def test_fold_names_the_layer_it_needs(make, layer):
+    for scaler in (make(), make().fit(LOGITS, LABELS)):
+        with pytest.raises(ValueError, match=rf"{make.__name__}.fold needs the nn.Linear.*got {type(layer).__name__}"):
+            scaler.fold(layer)
 
 
 @every_scaler
@@ -153,10 +187,14 @@ BAD = {
     "complex logits": (torch.ones(4, 3, dtype=torch.complex64), FINE, "floating-point"),
     "NaN": (spoiled(np.nan), FINE, "finite logits, 1 of 4 rows.*first is row 2"),
     "infinity": (spoiled(-np.inf), FINE, "finite logits, 1 of 4 rows"),
-    "list": ([[0.1, 0.2]], FINE, "torch tensor or a numpy array, got list"),
-    "list of labels": (GOOD, [0, 1, 0, 1], "labels as a torch tensor"),
+    "ragged list": ([[0.1, 0.2], [0.3]], FINE, "logits do not form an array .*pass a tensor"),
+    "list of integers": ([[1, 2, 0]] * 4, FINE, r"got torch.int64.*numpy.array\(logits, dtype=float\)"),
+    "array of integers": (np.ones((4, 3), dtype=int), FINE, r"got torch.int64.*logits.astype\(float\)"),
+    "nothing": (GOOD, None, "labels of type NoneType"),
     "strange numpy type": (np.array([["a", "b"]]), FINE, "numpy type"),
-    "float labels": (GOOD, FINE.float(), "integer class labels, got torch.float32"),
+    "float labels": (GOOD, FINE.float(), r"integer class labels, got torch.float32.*labels.long\(\)"),
+    "float array labels": (GOOD, FINE.float().numpy(), r"got torch.float32.*labels.astype\(int\)"),
+    "float list labels": (GOOD, [0.0, 1.0, 0.0, 1.0], r"torch.float64.*numpy.array\(labels, dtype=int\)"),
     "boolean labels": (GOOD, FINE.bool(), "integer class labels, got torch.bool"),
     "one-hot labels": (GOOD, torch.eye(3, dtype=torch.long)[FINE], "one label a row.*not one-hot"),
     "too few labels": (GOOD, FINE[:3], r"shape \(4,\), got \(3,\)"),

@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaling_cases import ece, nll, sampled
 from scipy.optimize import minimize_scalar
 
-from scaling_cases import ece, nll, sampled
 from socrates.scaling import TemperatureScaling
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())

@@ -1,7 +1,7 @@
 """Choosing among candidates by two errors at once: the Pareto front, and one best point on it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar, cast
 
 __all__ = ["best", "front", "ties"]
@@ -20,7 +20,7 @@ class Point(NamedTuple):
     cw_ece: float = math.nan
 
 
-def front(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
+def front(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
     """The points that no other point dominates, by rising error.
 
     A point is (error, ece) or (error, ece, cw_ece), or a mapping with these names; `key` turns anything else into one.
@@ -31,10 +31,11 @@ def front(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> l
     >>> front([(0.10, 0.03), (0.08, 0.05), (0.12, 0.04), (0.20, 0.01)])
     [(0.08, 0.05), (0.1, 0.03), (0.2, 0.01)]
     """
-    return [points[i] for i in _front(_read(points, key))]
+    items = list(points)
+    return [items[i] for i in _front(_read(items, key))]
 
 
-def ties(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
+def ties(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
     """The front's points nearest to the origin, by rising error; more than one means that they tie.
 
     Both axes are first scaled so that all candidates, dominated ones too, span 0 to 1; an axis on which all are equal
@@ -45,10 +46,11 @@ def ties(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> li
     >>> ties([(0.1, 0.2), (0.2, 0.1)])
     [(0.1, 0.2), (0.2, 0.1)]
     """
-    return [points[i] for i in _ties(_read(points, key))]
+    items = list(points)
+    return [items[i] for i in _ties(_read(items, key))]
 
 
-def best(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> Item:
+def best(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> Item:
     """The best point: on the Pareto front, nearest to the origin, ties by class-wise ECE.
 
     See `front` for what a point may be and `ties` for the distance. Points that still tie, or have no cw_ece, go by
@@ -60,9 +62,10 @@ def best(points: Sequence[Item], key: Callable[[Item], Any] | None = None) -> It
     >>> best(list(runs), key=lambda name: runs[name])
     'ours'
     """
-    read = _read(points, key)
+    items = list(points)
+    read = _read(items, key)
     last = {i: (math.inf if math.isnan(read[i].cw_ece) else read[i].cw_ece, read[i].error, i) for i in _ties(read)}
-    return points[min(last, key=lambda i: last[i])]
+    return items[min(last, key=lambda i: last[i])]
 
 
 def _front(points: list[Point]) -> list[int]:
@@ -89,7 +92,7 @@ def _scaled(values: list[float]) -> list[float]:
     return [(value - low) / width if width > 0 else 0.0 for value in values]
 
 
-def _read(points: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Point]:
+def _read(points: list[Any], key: Callable[[Any], Any] | None) -> list[Point]:
     read = [_point(i, key(item) if key else item) for i, item in enumerate(points)]
     if not read:
         raise ValueError("there are no points to choose from: pass at least one (error, ece)")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from socrates.scaling.convex import Minimum, chunks
-from socrates.scaling.scaler import CONVERGED
+from socrates.scaling.convex import chunks
+from socrates.scaling.scaler import CONVERGED, FitReport
 
 # Half of the promised 1e-6 is for the solver, a tenth for the classes without labels.
 TOLERANCE = 0.5 * CONVERGED
@@ -63,11 +63,11 @@ def absent_bias(logits: Tensor, present: Tensor, transform: Callable[[Tensor], T
     return torch.where(absent, (goal - share).clamp(max=0.0), 0.0)
 
 
-def warn_unless_converged(minimum: Minimum, scaler: str) -> None:
+def warn_unless_converged(report: FitReport, scaler: str) -> None:
     """Says how far the solver came if that was not far enough."""
-    if minimum.gradient_norm >= CONVERGED:
+    if not report.converged:
         warnings.warn(
-            f"{scaler}: stopped after {minimum.num_steps} steps at a gradient norm of {minimum.gradient_norm:.1e}, "
+            f"{scaler}: stopped after {report.num_iterations} steps at a gradient norm of {report.gradient_norm:.1e}, "
             f"above {CONVERGED:.0e}; the fit is usable but not converged",
             stacklevel=3,
         )

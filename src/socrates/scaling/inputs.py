@@ -1,21 +1,21 @@
 """What every scaler accepts, checked once at the door."""
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-Array: TypeAlias = Tensor | npt.NDArray[np.generic]
+Array: TypeAlias = Tensor | npt.ArrayLike
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+NOT_LABELS = (*FLOATS, torch.bool, torch.complex32, torch.complex64, torch.complex128)
 
 
 def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = False) -> tuple[Tensor, Tensor]:
     """Logits (N, C) without gradient and int64 labels (N,) on their device, or a ValueError that says what is wrong."""
-    z = check_logits(_tensor(logits, "logits", scaler).detach(), scaler)
+    z = check_logits(_tensor(logits, "logits", scaler).detach(), scaler, advice=_advice(logits, "logits", "float"))
     if z.ndim != 2 or z.shape[0] == 0 or z.shape[1] < 2 + unknown_column:
         columns = "at least 2 classes and the unknown column" if unknown_column else "at least 2 columns"
         raise ValueError(
@@ -23,8 +23,9 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = 
             f"got {tuple(z.shape)}: pass one row of raw model outputs for each sample"
         )
     y = _tensor(labels, "labels", scaler)
-    if y.dtype not in INTEGERS:
-        raise ValueError(f"{scaler}.fit needs integer class labels, got {y.dtype}: convert them, e.g. labels.long()")
+    if y.dtype in NOT_LABELS:
+        advice = _advice(labels, "labels", "int")
+        raise ValueError(f"{scaler}.fit needs integer class labels, got {y.dtype}: convert them, e.g. {advice}")
     if y.shape != z.shape[:1]:
         raise ValueError(
             f"{scaler}.fit needs one label a row, shape ({len(z)},), got {tuple(y.shape)}: "
@@ -45,14 +46,12 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = 
     return z, y
 
 
-def check_logits(logits: Tensor, scaler: str, columns: int = 0) -> Tensor:
+def check_logits(logits: Tensor, scaler: str, columns: int = 0, advice: str = "logits.float()") -> Tensor:
     """The logits themselves if they are floating point and, for columns > 0, have that many columns."""
     if not isinstance(logits, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"{scaler} is called on torch tensors, got {type(logits).__name__}: wrap it in torch.tensor")
     if logits.dtype not in FLOATS:
-        raise ValueError(
-            f"{scaler} needs floating-point logits, got {logits.dtype}: pass raw outputs, e.g. logits.float()"
-        )
+        raise ValueError(f"{scaler} needs floating-point logits, got {logits.dtype}: pass raw outputs, e.g. {advice}")
     if columns and (logits.ndim == 0 or logits.shape[-1] != columns):
         raise ValueError(
             f"{scaler} was fitted on {columns} columns, got logits of shape {tuple(logits.shape)}: "
@@ -61,21 +60,31 @@ def check_logits(logits: Tensor, scaler: str, columns: int = 0) -> Tensor:
     return logits
 
 
-def _tensor(values: object, name: str, scaler: str) -> Tensor:
+def _tensor(values: Array, name: str, scaler: str) -> Tensor:
     if isinstance(values, Tensor):
         return values
-    if not isinstance(values, np.ndarray):
-        raise ValueError(
-            f"{scaler}.fit needs {name} as a torch tensor or a numpy array, got {type(values).__name__}: "
-            f"wrap them in torch.tensor"
-        )
-    array = cast("npt.NDArray[Any]", values)
+    try:
+        array: npt.NDArray[Any] = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot read
+        raise ValueError(f"{scaler}.fit: the {name} do not form an array ({error}): pass a tensor") from error
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch can hold these, but not count with them
+        array = array.astype(np.int64)
     try:
         # Torch warns about arrays that it may not write to, and cannot read reversed or byte-swapped ones.
         ready = array.flags.writeable and array.flags.c_contiguous and array.dtype.isnative
         return torch.as_tensor(array if ready else array.astype(array.dtype.type, order="C"))
     except TypeError as error:
-        raise ValueError(f"{scaler}.fit cannot use {name} of numpy type {array.dtype}: convert with .astype") from error
+        raise ValueError(
+            f"{scaler}.fit cannot use {name} of type {type(values).__name__} and numpy type {array.dtype}: "
+            f"pass a tensor, an array or a list of numbers"
+        ) from error
+
+
+def _advice(values: Array, name: str, kind: str) -> str:
+    """How to convert such values, by what they are."""
+    if isinstance(values, Tensor):
+        return f"{name}.{'long' if kind == 'int' else kind}()"
+    return f"{name}.astype({kind})" if isinstance(values, np.ndarray) else f"numpy.array({name}, dtype={kind})"
 
 
 def _check_finite(logits: Tensor, scaler: str) -> None:

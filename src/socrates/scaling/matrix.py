@@ -14,10 +14,10 @@ from socrates.scaling.affine import (
     present_classes,
     warn_unless_converged,
 )
-from socrates.scaling.convex import Minimum, minimize
+from socrates.scaling.convex import Minimum, length, minimize
 from socrates.scaling.crossvalidation import choose_strength
 from socrates.scaling.inputs import Array, check_fit, check_logits
-from socrates.scaling.matrixnll import MatrixNLL
+from socrates.scaling.matrixnll import MatrixNLL, nll_gradient
 from socrates.scaling.scaler import FitReport, Scaler, folded, working
 from socrates.scaling.temperature import fit_inverse_temperature
 
@@ -56,20 +56,31 @@ class MatrixScaling(Scaler):
         """Finds W and bias from held-out logits (N, C) and labels (N,), starting at temperature scaling."""
         z, y = check_fit(logits, labels, "MatrixScaling")
         present = present_classes(y, "MatrixScaling")
-        b = fit_inverse_temperature(*known_columns(z, y, present)).b
+        temperature = fit_inverse_temperature(*known_columns(z, y, present))
+        b = temperature.b
         self.strength = self._choose_strength(z, y, present)
         minimum = _minimum(z, y, present, b, self.strength)
-        warn_unless_converged(minimum, "MatrixScaling")
         weight = b * torch.eye(z.shape[1], dtype=torch.float64, device=z.device)
         bias = torch.zeros(z.shape[1], dtype=torch.float64, device=z.device)
         weight[present], bias[present] = b * minimum.theta[:, :-1], minimum.theta[:, -1]
         bias += absent_bias(z, present, lambda rows: rows @ weight.T + bias)
-        before, after = mean_nll(z, y, lambda rows: rows), mean_nll(z, y, lambda rows: rows @ weight.T + bias)
-        if after > before:
-            weight, bias, after = torch.eye(z.shape[1]).to(weight), torch.zeros_like(bias), before
+        before, (after, gradient) = mean_nll(z, y, lambda rows: rows), nll_gradient(z, y, weight, bias)
+        fallen_back = after > before
+        if fallen_back:
+            weight, bias = torch.eye(z.shape[1]).to(weight), torch.zeros_like(bias)
+            after, gradient = before, nll_gradient(z, y, weight, bias)[1]
         self._remember(z.device, weight=weight, bias=bias)
-        self.report = FitReport(len(z), minimum.num_steps, minimum.gradient_norm, before, after)
+        if self.strength < math.inf:
+            excess = torch.cat([weight / b - torch.eye(z.shape[1]).to(weight), b * bias[:, None]], dim=1)
+            gradient[present] += self.strength / b * excess[present]
+            steps, norm = minimum.num_steps, length(gradient)
+        elif fallen_back:
+            steps, norm = temperature.report.num_iterations, abs(float(gradient.diagonal()[present].sum()))
+        else:
+            steps, norm = temperature.report.num_iterations, temperature.report.gradient_norm
+        self.report = FitReport(len(z), steps, norm, before, after)
         self.columns = z.shape[1]
+        warn_unless_converged(self.report, "MatrixScaling")
         return self
 
     def _choose_strength(self, logits: Tensor, labels: Tensor, present: Tensor) -> float:
@@ -94,7 +105,7 @@ class MatrixScaling(Scaler):
 def _minimum(logits: Tensor, labels: Tensor, present: Tensor, b: float, strength: float) -> Minimum:
     objective = MatrixNLL(logits, labels, present, b, strength)
     if strength == math.inf:  # temperature scaling: the penalty leaves nothing to fit
-        return Minimum(objective.start, 0, 0.0)
+        return Minimum(objective.start, 0, math.nan)
     found = minimize(objective, objective.start, TOLERANCE)
     # Adding the same row to all rows changes no probability: take the solution without a common row beyond the start's.
     common = (found.theta - objective.start).mean(dim=0)

@@ -91,3 +91,17 @@ class MatrixNLL:
     def norm(self, gradient: Tensor) -> float:
         """Length of the gradient with respect to the matrix (which multiplies z, not b z) and the bias."""
         return math.hypot(length(gradient[:, :-1]) / self.b, length(gradient[:, -1:]))
+
+
+def nll_gradient(logits: Tensor, labels: Tensor, weight: Tensor, bias: Tensor) -> tuple[float, Tensor]:
+    """Mean NLL of softmax(W z + bias) over all columns, and its gradient by (W, bias) side by side, (C, C + 1)."""
+    total, gradient = 0.0, weight.new_zeros(len(weight), len(weight) + 1)
+    for rows in chunks(*logits.shape):
+        z, y = logits[rows].double(), labels[rows, None]
+        log_p = (z @ weight.T + bias).log_softmax(dim=1)
+        total -= float(log_p.gather(1, y).sum())
+        p = log_p.exp_()
+        p.scatter_add_(1, y, torch.full_like(y, -1, dtype=p.dtype))
+        gradient[:, :-1] += p.T @ z
+        gradient[:, -1] += p.sum(dim=0)
+    return total / len(labels), gradient / len(labels)

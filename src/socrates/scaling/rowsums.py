@@ -11,22 +11,26 @@ from torch import Tensor
 CHUNK_ELEMENTS = {"cpu": 2**18, "other": 2**25}
 # Below this size float64 costs nothing that anyone would notice.
 SMALL = 2**17
+# Below, exp is 0 beside the row maximum's 1, but its subnormal numbers are ten times slower.
+LOWEST = -87.0
 
 
 class RowSums:
     """For every row S_j(b) = sum_k u_k^j exp(b u_k), u = logits - row maximum, without copying the matrix."""
 
-    def __init__(self, logits: Tensor, draft: bool = False) -> None:
+    def __init__(self, logits: Tensor, draft: bool = False, exact: bool = False) -> None:
         self.logits = logits  # (N, C)
-        double = logits.dtype == torch.float64 or (
-            logits.numel() <= SMALL and logits.device.type != "mps" and not draft
-        )
+        wanted = exact or (logits.numel() <= SMALL and not draft)
+        double = logits.dtype == torch.float64 or (wanted and logits.device.type != "mps")
         self.dtype = torch.float64 if double else torch.float32
         self.top = logits.amax(dim=1).to(self.dtype)  # (N,)
         elements = CHUNK_ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
         self.rows = max(1, min(len(logits), elements // logits.shape[1]))
         self.centred = logits.new_empty((self.rows, logits.shape[1]), dtype=self.dtype)
         self.powers = torch.empty_like(self.centred)
+        # The first rows tell from which b on many an exp underflows.
+        depth = float((self.top[: self.rows] - logits[: self.rows].amin(dim=1)).max())
+        self.cold = -LOWEST / depth if depth > 0 else math.inf
 
     def relative(self, picked: Tensor) -> Tensor:
         """One logit a row, (N,), minus the row maximum, in float64 on the CPU."""
@@ -52,7 +56,10 @@ class RowSums:
         centred, powers = self.centred[: len(logits)], self.powers[: len(logits)]
         torch.sub(logits, top[:, None], out=centred)
         if b > 0:
-            torch.exp(centred.mul_(b), out=powers)
+            centred.mul_(b)
+            if b > self.cold:
+                centred.clamp_(min=LOWEST)
+            torch.exp(centred, out=powers)
         else:
             powers.fill_(1.0)
         torch.sum(powers, dim=1, out=out[0])

@@ -1,5 +1,6 @@
 """What the scalers share: a module whose fitted numbers are buffers, and the report of a fit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,12 @@ CONVERGED = 1e-6
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went: its mean NLL before and after, and the length of the gradient where it stopped.
+    """How a fit went: its mean NLL before and after, and the length of the gradient at the parameters it returned.
+
+    The gradient belongs to the objective that was minimised, in the scaler's own parameters: for temperature scaling
+    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector scaling the NLL by
+    scale and bias of all columns; for matrix scaling the regularised NLL by W and bias, or with strength infinity, when
+    T alone is fitted, the NLL of the classes that occur by T.
 
     >>> FitReport(num_samples=500, num_iterations=3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True
@@ -45,6 +51,15 @@ class Scaler(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Takes over a saved number of columns."""
         self.columns = int(state)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Scaler":
+        # .half() of a whole model must not round what was fitted, or make it infinite; .to(device) moves it.
+        before = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)  # pyright: ignore[reportUnknownMemberType]
+        for name, after in list(self.named_buffers(recurse=False)):
+            if after.dtype != before[name].dtype:
+                self.register_buffer(name, before[name].to(after.device))
+        return self
 
     def _remember(self, device: torch.device, **values: Tensor) -> None:
         # Buffers, not parameters: an optimizer over model.parameters() must not move what was fitted on held-out data.
@@ -80,6 +95,11 @@ def working(logits: Tensor) -> Tensor:
 
 def folded(linear: nn.Linear, columns: int, scaler: str, scale: Tensor, shift: Tensor | None) -> nn.Linear:
     """A new linear layer that computes scale * linear(x) + shift; scale () or (C,) by row, or (C, C) as a matrix."""
+    if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(
+            f"{scaler}.fold needs the nn.Linear that wrote the logits, got {type(linear).__name__}: "
+            f"pass the model's last linear layer, or call the scaler behind the model, nn.Sequential(model, scaler)"
+        )
     if columns and linear.out_features != columns:
         raise ValueError(
             f"{scaler} was fitted on {columns} columns, the linear layer has out_features={linear.out_features}: "

@@ -80,11 +80,11 @@ def fit_inverse_temperature(logits: Tensor, labels: Tensor) -> InverseTemperatur
     b, bounds = 1.0, None
     for stride in [s for s in STRIDES if len(logits) // s >= FEWEST_ROWS]:
         sums = RowSums(logits[::stride], draft=True)
-        bounds = bounds or _bounds(sums)
+        bounds = bounds or inverse_bounds(sums)
         b, _, _ = _newton(sums, sums.relative(true[::stride]), b, bounds or (1.0, 1.0), COARSE)
     sums = RowSums(logits)
     u_true = sums.relative(true)
-    bounds = bounds or _bounds(sums)
+    bounds = bounds or inverse_bounds(sums)
     if bounds is None:  # constant logits
         b, bounds = 1.0, (1.0, 1.0)
     b, here, passes = _newton(sums, u_true, b, bounds, TOLERANCE)
@@ -101,7 +101,7 @@ def _unscaled_nll(sums: RowSums, u_true: Tensor) -> float:
     return float((sums.at(1.0, 0).sums[0].log() - u_true).mean())
 
 
-def _bounds(sums: RowSums) -> tuple[float, float] | None:
+def inverse_bounds(sums: RowSums) -> tuple[float, float] | None:
     """Smallest and largest b, from the spread of the logits within a row; None if they are constant."""
     spread = math.sqrt(max(slope(sums.at(0.0, 2), torch.zeros(()), 0.0).second, 0.0))
     return (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else None

@@ -48,16 +48,18 @@ class VectorScaling(Scaler):
         b = fit_inverse_temperature(columns, targets).b
         start = torch.stack([torch.full((len(present),), b), torch.zeros(len(present))]).to(z.device, torch.float64)
         minimum = minimize(VectorNLL(columns, targets), start, TOLERANCE)
-        warn_unless_converged(minimum, "VectorScaling")
         scale, bias = torch.full((z.shape[1],), b).to(start), torch.zeros(z.shape[1]).to(start)
         scale[present], bias[present] = minimum.theta[0], minimum.theta[1] - minimum.theta[1].mean()
         bias += absent_bias(z, present, lambda rows: rows * scale + bias)
-        before, after = mean_nll(z, y, lambda rows: rows), mean_nll(z, y, lambda rows: rows * scale + bias)
+        nll = VectorNLL(z, y)
+        before, (after, gradient) = mean_nll(z, y, lambda rows: rows), nll.evaluate(torch.stack([scale, bias]))
         if after > before:
-            scale, bias, after = torch.ones_like(scale), torch.zeros_like(bias), before
+            scale, bias = torch.ones_like(scale), torch.zeros_like(bias)
+            after, gradient = before, nll.evaluate(torch.stack([scale, bias]))[1]
         self._remember(z.device, scale=scale, bias=bias)
-        self.report = FitReport(len(z), minimum.num_steps, minimum.gradient_norm, before, after)
+        self.report = FitReport(len(z), minimum.num_steps, length(gradient), before, after)
         self.columns = z.shape[1]
+        warn_unless_converged(self.report, "VectorScaling")
         return self
 
     def forward(self, logits: Tensor) -> Tensor:
