@@ -104,3 +104,23 @@ def test_the_documented_method_from_outside(tmp_path):
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "finished" in result.stdout
+
+
+def test_curves_for_tensorboard(run, tmp_path):
+    words = (
+        "train",
+        "digits",
+        "mlp",
+        "ce",
+        "--epochs",
+        "2",
+        "--out",
+        tmp_path,
+        "--device",
+        "cpu",
+        "--log",
+        "tensorboard",
+    )
+    code, text = run(*words)
+    assert code == 0, text
+    assert list(tmp_path.glob("*/tensorboard/events*"))
