@@ -50,7 +50,7 @@ def rows(quick: bool = False) -> list[Row]:
             loss.backward()
             bare_state.optimizer.step()
 
-    times = in_pairs(engine, {"bare loop": bare}, repeats=3 if quick else 9)["bare loop"]
+    times = in_pairs(engine, {"bare loop": bare}, repeats=3 if quick else 21)["bare loop"]
     work = f"engine, an epoch of {NUM_IMAGES} images, cnn"
     return [Row(work, times[0], "bare loop", times[1], 0.97, 1.0, note="training metrics of the epoch included")]
 

@@ -75,7 +75,7 @@ def ece_rows(quick: bool) -> list[Row]:
         peers = ece_peers(probs, labels)
         ours = ece(probs, labels, NUM_BINS)
         agreement = {name: abs(float(peer()) - ours) for name, peer in peers.items()}
-        repeats = 5 if quick else (25 if num_classes < 1000 else 9)
+        repeats = 5 if quick else (101 if num_classes < 1000 else 9)
         pairs = in_pairs(lambda p=probs, y=labels: ece(p, y, NUM_BINS), peers, repeats)
         for name, (our_time, peer_time) in pairs.items():
             reference = name == "torchmetrics"

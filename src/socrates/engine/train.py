@@ -176,7 +176,7 @@ def train_epoch(
     total = torch.zeros((), device=fabric.device)
     batches = split.batches(size, order, Stream(experiment.seed, epoch, "augmentation"))
     for step, batch in enumerate(batches):
-        torch.manual_seed(noise.number(step))
+        seed_noise(noise.number(step), fabric.device)
         seen.expect(batch)
         with fabric.autocast():
             loss = state.method(model, batch, next(metas, None))
@@ -190,6 +190,15 @@ def train_epoch(
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
     record |= split_record("train", seen.logits, split.labels, state.method.task.num_classes, experiment.num_bins)
     return record | {key: float(value) for key, value in state.method.diagnostics().items()}
+
+
+def seed_noise(number: int, device: torch.device) -> None:
+    """Seed what dropout draws from; torch.manual_seed would walk the stack for every absent accelerator."""
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(number)
+    elif device.type != "cpu":
+        torch.manual_seed(number)
 
 
 class SeenLogits:
