@@ -223,14 +223,19 @@ def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
 
 
 def evaluation_table(evaluation: dict[str, Any]) -> Table:
-    """The test metrics of each scaler and reading."""
-    keys = ("accuracy", "ece", "ece_floor", "ada_ece", "cw_ece", "smooth_ece", "nll", "brier", "aurc")
-    table = Table(title=f"test set, epoch {evaluation['epoch']}, {evaluation['num_bins']} bins")
-    for column in ("scaling", "reading", *keys):
-        table.add_column(column, justify="left" if column in ("scaling", "reading") else "right")
+    """The test metrics of each scaler and reading, narrow enough for any terminal."""
+    percent = {"accuracy": "acc", "ece": "ECE", "ece_floor": "floor", "ada_ece": "AdaECE", "cw_ece": "CW-ECE"}
+    plain = {"nll": "NLL", "brier": "Brier"}
+    title = f"test set, epoch {evaluation['epoch']}, {evaluation['num_bins']} bins; acc to CW-ECE in %"
+    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
+    for column in ("scaling", "reading"):
+        table.add_column(column, no_wrap=True)
+    for column in (*percent.values(), *plain.values()):
+        table.add_column(column, justify="right", no_wrap=True)
     for scaler, splits in evaluation["results"].items():
         for reading, values in splits["test"].items():
-            table.add_row(scaler, reading, *(f"{values[key]:.4f}" for key in keys))
+            cells = [f"{100 * values[key]:.2f}" for key in percent] + [f"{values[key]:.3f}" for key in plain]
+            table.add_row(scaler, reading, *cells)
     return table
 
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from socrates.engine.train import Watcher
 from socrates.experiment import Experiment
@@ -27,6 +27,13 @@ def describe(record: dict[str, Any]) -> str:
     if record.get("collapsed"):
         words.append(f"[red]collapsed: {record['collapsed']}[/]")
     return ", ".join(words)
+
+
+def short(record: dict[str, Any]) -> str:
+    """An epoch in as few characters as a narrow terminal has beside a bar."""
+    if record.get("collapsed"):
+        return "[red]collapsed[/]"
+    return f"loss {record['train_loss']:.3f} acc {100 * record['val_accuracy']:.1f}% ECE {100 * record['val_ece']:.1f}%"
 
 
 class Lines(Watcher):
@@ -61,8 +68,13 @@ class Display(Lines):
     def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
         super().started(run, first_epoch, steps_per_epoch)
         total = self.experiment.optimization.epochs * steps_per_epoch
-        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn())
-        self.progress = Progress(*columns, TextColumn("left"), console=self.console)
+        columns = (
+            BarColumn(12),
+            TextColumn("{task.completed}/{task.total} steps,"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+        )
+        self.progress = Progress("{task.description}", *columns, console=self.console)
         self.bar = self.progress.add_task("epoch 1", total=total, completed=first_epoch * steps_per_epoch)
         self.progress.start()
 
@@ -70,7 +82,7 @@ class Display(Lines):
         self.progress.advance(self.bar)
 
     def epoch_done(self, record: dict[str, Any]) -> None:
-        self.progress.update(self.bar, description=f"epoch {record['epoch']}: {describe(record)}")
+        self.progress.update(self.bar, description=f"epoch {record['epoch']} {short(record)}")
 
     def closed(self) -> None:
         self.progress.stop()
