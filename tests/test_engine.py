@@ -265,3 +265,11 @@ def test_no_value_is_read_inside_a_step(method):
     num_steps = -(-len(split) // 64)
     record = train_epoch(fabric, model, state, experiment, 0, split, meta, NothingReadIn(num_steps))
     assert record["train_loss"] > 0
+
+
+def test_a_run_that_diverges_is_whole_and_marked(tmp_path):
+    wild = dataclasses.replace(SHORT, learning_rate=1e12, epochs=3)
+    run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu")
+    assert run.finished
+    assert run.summary()["collapsed"] == "the logits are not finite"
+    assert run.evaluation()["results"] == {}

@@ -15,6 +15,8 @@ COLLAPSED_SHARE = 0.5
 
 def split_record(name: str, logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
     """Accuracy and calibration errors of a split, the unknown class read as an answer, with `name_` before each."""
+    if not bool(torch.isfinite(logits).all()):
+        return {}  # the run diverged: its collapse is recorded, its calibration means nothing
     unknown = logits.shape[1] > num_classes
     meter = CalibrationMeter(num_bins, num_classes)
     meter.update(predict(logits, unknown="answer" if unknown else None), labels)
@@ -26,6 +28,8 @@ def split_record(name: str, logits: Tensor, labels: Tensor, num_classes: int, nu
 
 def confidence_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[str, float]:
     """Mean probability of the true and of the unknown class: overall, where the answer is right, where it is wrong."""
+    if not bool(torch.isfinite(logits).all()):
+        return {}
     p = logits.float().softmax(dim=1)
     right = p.argmax(dim=1) == labels
     columns = {"true": p.gather(1, labels[:, None]).squeeze(1)}
@@ -44,10 +48,10 @@ def collapse_record(logits: Tensor, num_classes: int) -> dict[str, Any]:
     answers = logits.argmax(dim=1)
     share = float((answers == num_classes).float().mean())
     reason = None
-    if share > COLLAPSED_SHARE:
+    if not bool(torch.isfinite(logits).all()):
+        reason = "the logits are not finite"
+    elif share > COLLAPSED_SHARE:
         reason = f"{100 * share:.0f} % of the answers are 'unknown'"
     elif len(answers) > 1 and bool((answers == answers[0]).all()):
         reason = f"every answer is class {int(answers[0])}"
-    elif not bool(torch.isfinite(logits).all()):
-        reason = "the logits are not finite"
     return {"unknown_share": share, "collapsed": reason}

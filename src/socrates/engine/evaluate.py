@@ -55,8 +55,12 @@ def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
     unknown = has_unknown(splits["val"])
     results: dict[str, Any] = {}
     skipped: dict[str, str] = {}
+    finite = all(np.isfinite(part.logits).all() for part in splits.values())
     for name, make in SCALERS.items():
         if name == "readout" and not unknown:
+            continue
+        if not finite:
+            skipped[name] = "the run diverged: its logits are not finite"
             continue
         try:
             scaled = scale(make(), splits)

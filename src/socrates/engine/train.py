@@ -239,9 +239,8 @@ def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, 
     labels = splits.val.labels
     record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
     record |= collapse_record(logits, splits.num_classes)
-    if torch.isfinite(logits).all():
-        record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
-        record |= confidence_record(logits, labels, splits.num_classes)
+    record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
+    record |= confidence_record(logits, labels, splits.num_classes)
     last = epoch == experiment.optimization.epochs
     if last or epoch % experiment.keep_every == 0:
         test = infer(model, splits.test)
