@@ -20,9 +20,6 @@ _FEW_BINS = 32
 _BLOCK_VALUES = 1 << 14
 # Entries of class-wise bins that wait to be counted together: counting touches every cell, so it is done rarely.
 _MAX_WAITING = 1 << 20
-# float32 columns are added in blocks of this many rows, and the blocks in float64: the error of a block, some 1e-7 of
-# its sum, is no larger than the rounding of the probabilities themselves.
-_BLOCK_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +141,7 @@ class ClassBins:
         A label beyond the classes is none of them; start is the place of the first row, for the message.
         """
         self.num_rows += len(chunk)
-        self.total += column_sums(chunk)[: self.num_classes]
+        self.total += chunk.sum(axis=0, dtype=np.float64)[: self.num_classes]
         # Read as unsigned integers, positive numbers keep their order and negative ones exceed them: one search does.
         above = np.flatnonzero(as_integers(chunk, "u") > as_integers(self.edges[1:2].astype(chunk.dtype), "u"))
         value = np.ravel(chunk)[above]
@@ -190,12 +187,3 @@ def class_bin_stats(samples: Samples, num_bins: int, num_classes: int) -> BinSta
     for rows, chunk in samples.summed_chunks():
         bins.add(chunk, samples.labels[rows], rows.start)
     return bins.stats()
-
-
-def column_sums(chunk: Array) -> Array:
-    """Sum of each column in float64."""
-    num_rows, num_columns = chunk.shape
-    if chunk.dtype == np.float64 or num_columns < _BLOCK_ROWS or num_rows % _BLOCK_ROWS:
-        return chunk.sum(axis=0, dtype=np.float64)
-    blocks = np.reshape(chunk, (-1, _BLOCK_ROWS, num_columns))
-    return np.matmul(np.ones((1, _BLOCK_ROWS), chunk.dtype), blocks).sum(axis=(0, 1), dtype=np.float64)
