@@ -124,3 +124,11 @@ def test_curves_for_tensorboard(run, tmp_path):
     code, text = run(*words)
     assert code == 0, text
     assert list(tmp_path.glob("*/tensorboard/events*"))
+
+
+def test_without_the_train_extra_the_command_says_what_to_install():
+    code = "import sys; sys.modules['tyro'] = None; import socrates.cli"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "socrates-loss[train]" in result.stderr
+    assert "Traceback" not in result.stderr

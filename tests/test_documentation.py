@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -43,3 +44,12 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_the_minimal_example_runs(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    minimal = importlib.import_module("minimal")
+    monkeypatch.setattr(minimal, "EPOCHS", 3)
+    monkeypatch.setattr(minimal, "SEEDS", range(1, 3))
+    minimal.main()
+    assert re.search(r"Socrates +\d+\.\d\d ± ", capsys.readouterr().out)

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-from rich.console import Console
-from rich.table import Table
+try:
+    import tyro
+    from rich.console import Console
+    from rich.table import Table
+except ImportError as error:
+    sys.exit(f"the command line needs more than the library ({error}): pip install 'socrates-loss[train]'")
 
 console = Console()
 Positional = tyro.conf.Positional
