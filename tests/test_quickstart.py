@@ -10,7 +10,7 @@ from socrates.engine.evaluate import evaluate
 from socrates.experiment import Experiment, Part
 from socrates.metrics import ece, predict
 from socrates.records import Run
-from socrates.report.figures import reliability_data
+from socrates.report.figures.quick import reliability_data
 
 
 @pytest.fixture

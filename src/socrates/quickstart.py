@@ -13,7 +13,7 @@ from rich.table import Table
 from socrates.engine import run_all
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
-from socrates.report.figures import COLOURS, draw_error_ece, draw_reliability, reliability_data
+from socrates.report.figures.quick import COLOURS, draw_error_ece, draw_reliability, reliability_data
 
 METHODS = {
     "cross-entropy": Part("ce"),

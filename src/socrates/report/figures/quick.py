@@ -1,4 +1,4 @@
-"""Figures: for each a data function, which tests check with numbers, and a draw function that takes axes."""
+"""The two pictures of the quickstart."""
 
 from __future__ import annotations
 

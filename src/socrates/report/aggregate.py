@@ -1,0 +1,252 @@
+"""From run directories to groups: the runs of one method in one setting, which differ only in their seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.experiment import Experiment, Part
+from socrates.records import Predictions, Run
+
+Array = NDArray[Any]
+
+TITLES = {
+    "ce": "CE",
+    "brier": "Brier",
+    "focal": "Focal",
+    "flsd": "FLSD",
+    "gamblers": "Gamblers",
+    "sat": "SAT",
+    "mc": "MC",
+    "ce_dece": "CE + DECE",
+    "ccl_sc": "CCL-SC",
+    "socrates": "Socrates",
+}
+SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
+
+
+class Skipped(NamedTuple):
+    """A directory that cannot be reported, and why."""
+
+    directory: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A finished run, read: its curves by name, (E,) each, and its evaluation; logits are read when asked for."""
+
+    directory: Path
+    experiment: Experiment
+    curves: dict[str, Array]
+    evaluation: dict[str, Any]
+    collapsed: str | None
+
+    @property
+    def unknown_class(self) -> bool:
+        """Whether the model has an unknown class, and so several readings."""
+        return bool(self.evaluation["unknown_class"])
+
+    def values(self, scaler: str = "none", split: str = "test", reading: str = "answer") -> dict[str, float] | None:
+        """The metrics under a scaler and a reading; None if they were not computed.
+
+        A model without an unknown class has the same numbers under every reading.
+        """
+        readings = self.evaluation["results"].get(scaler, {}).get(split, {})
+        return readings.get(reading if self.unknown_class else "plain")
+
+    def predictions(self, split: str = "test") -> Predictions:
+        """The logits and labels that the evaluation was made from."""
+        return Run(self.directory).predictions(split, self.evaluation["epoch"])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where methods can be compared: the same data, model and length of training."""
+
+    dataset: Part
+    model: Part
+    num_train: int | None
+    epochs: int
+
+    @property
+    def title(self) -> str:
+        """For headings.
+
+        >>> Setting(Part("digits"), Part("cnn", width=8), 300, 60).title
+        'digits, cnn (width 8), 300 training images, 60 epochs'
+        """
+        images = [f"{self.num_train:,} training images"] if self.num_train is not None else []
+        return ", ".join([_described(self.dataset), _described(self.model), *images, f"{self.epochs} epochs"])
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one method in one setting, by seed."""
+
+    setting: Setting
+    label: str
+    experiment: Experiment  # of the first run
+    runs: tuple[RunData, ...]
+
+    @property
+    def method(self) -> str:
+        """The method's name, without its options."""
+        return self.experiment.method.name
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of its runs, rising."""
+        return tuple(run.experiment.seed for run in self.runs)
+
+    @cached_property
+    def epochs(self) -> Array:
+        """The epochs that all runs have, (E,)."""
+        return min((run.curves["epoch"] for run in self.runs), key=len)
+
+    def curve(self, name: str) -> Array:
+        """A number of each epoch for each run, (runs, E); NaN where it was not recorded."""
+        length = len(self.epochs)
+        missing = np.full(length, np.nan)
+        return np.stack([run.curves.get(name, missing)[:length] for run in self.runs])
+
+    def values(self, metric: str, scaler: str = "none", split: str = "test", reading: str = "answer") -> Array:
+        """A metric of each run, (runs,); NaN where it was not computed."""
+        found = [run.values(scaler, split, reading) or {} for run in self.runs]
+        numbers = [values.get(metric) for values in found]
+        return np.array([np.nan if number is None else number for number in numbers], dtype=float)
+
+
+def find_runs(roots: Path | str | Iterable[Path | str]) -> list[Path]:
+    """Directories that hold a run, at or below the roots, in order of their names."""
+    given = [roots] if isinstance(roots, Path | str) else list(roots)
+    found: set[Path] = set()
+    for root in map(Path, given):
+        if not root.is_dir():
+            raise FileNotFoundError(f"{root} is no folder: give a run directory or a folder of them")
+        found |= {path.parent for path in root.rglob("experiment.json")}
+    return sorted(found)
+
+
+def read_runs(directories: Iterable[Path]) -> tuple[list[RunData], list[Skipped]]:
+    """The finished runs among the directories, and why each of the others is left out."""
+    runs: list[RunData] = []
+    skipped: list[Skipped] = []
+    for directory in directories:
+        try:
+            runs.append(read_run(directory))
+        except (ValueError, OSError, LookupError, TypeError, AttributeError) as error:  # as damaged files do
+            skipped.append(Skipped(directory, str(error) or type(error).__name__))
+    return runs, skipped
+
+
+def read_run(directory: Path) -> RunData:
+    """A finished run; an unfinished or damaged one is an error that says so."""
+    run = Run(directory)
+    experiment = run.experiment
+    records = run.epochs()
+    if not run.finished:
+        raise ValueError(f"unfinished: {len(records)} of {experiment.optimization.epochs} epochs are done")
+    if not records:
+        raise ValueError("damaged: finished, but without a record of its epochs")
+    evaluation = run.evaluation()
+    for key in ("epoch", "unknown_class", "results"):
+        if key not in evaluation:
+            raise ValueError(f"damaged: evaluation.json has no {key!r}; socrates evaluate writes it again")
+    return RunData(Path(directory), experiment, _columns(records), evaluation, run.summary().get("collapsed"))
+
+
+def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
+    """Runs by setting, and there by everything but the seed; of two runs with one seed the first counts."""
+    gathered: dict[Experiment, dict[int, RunData]] = {}
+    for run in runs:
+        alike = dataclasses.replace(run.experiment, seed=0)
+        gathered.setdefault(alike, {}).setdefault(run.experiment.seed, run)
+    by_setting: dict[Setting, list[tuple[Experiment, dict[int, RunData]]]] = {}
+    for experiment, seeds in gathered.items():
+        by_setting.setdefault(setting_of(experiment), []).append((experiment, seeds))
+    return {
+        setting: [
+            Group(setting, label, experiment, tuple(seeds[seed] for seed in sorted(seeds)))
+            for label, (experiment, seeds) in zip(
+                labels([experiment for experiment, _ in members]), members, strict=True
+            )
+        ]
+        for setting, members in by_setting.items()
+    }
+
+
+def setting_of(experiment: Experiment) -> Setting:
+    """The setting of an experiment."""
+    return Setting(experiment.dataset, experiment.model, experiment.num_train, experiment.optimization.epochs)
+
+
+def labels(experiments: Sequence[Experiment]) -> list[str]:
+    """A short name of each experiment among the others: its method, and more where that does not tell them apart.
+
+    >>> parts = Part("digits"), Part("mlp")
+    >>> one = Experiment(*parts, Part("focal", gamma=2.0))
+    >>> labels([one, dataclasses.replace(one, num_bins=10), Experiment(*parts, Part("ce"))])
+    ['Focal γ=2, num_bins 15', 'Focal γ=2, num_bins 10', 'CE']
+    """
+    names = [method_label(experiment.method) for experiment in experiments]
+    plain = [_flat(experiment) for experiment in experiments]
+    full: list[str] = []
+    for name, own in zip(names, plain, strict=True):
+        rivals = [other for rival, other in zip(names, plain, strict=True) if rival == name]
+        differing = [key for key in own if any(other.get(key) != own[key] for other in rivals)]
+        full.append(", ".join([name, *(f"{key} {own[key]}" for key in differing)]))
+    return full
+
+
+def method_label(method: Part) -> str:
+    """A method for legends and table heads.
+
+    >>> method_label(Part("socrates", gamma=2.0, alpha=0.99)), method_label(Part("socrates:no-beta"))
+    ('Socrates α=0.99 γ=2', 'Socrates no beta')
+    """
+    name, _, variant = method.name.partition(":")
+    words = [TITLES.get(name, name), *([variant.replace("-", " ")] if variant else [])]
+    return " ".join([*words, *(f"{SYMBOLS.get(key, key)}={_short(value)}" for key, value in method.options)])
+
+
+def mean_std(values: Array) -> tuple[float, float]:
+    """Mean and sample standard deviation (n - 1), NaN left out; the deviation of one value is NaN.
+
+    >>> mean_std(np.array([1.0, 3.0, np.nan]))
+    (2.0, 1.4142135623730951)
+    """
+    known = values[np.isfinite(values)]
+    mean = float(known.mean()) if len(known) else float("nan")
+    return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+
+
+def _columns(records: list[dict[str, Any]]) -> dict[str, Array]:
+    names = dict.fromkeys(key for record in records for key in record)
+    numbers = [name for name in names if name != "collapsed"]
+    return {
+        name: np.array([np.nan if record.get(name) is None else record[name] for record in records], dtype=float)
+        for name in numbers
+    }
+
+
+def _flat(experiment: Experiment) -> dict[str, Any]:
+    """What may differ within a setting and is not the method."""
+    settings = dataclasses.asdict(experiment.optimization)
+    return {key: getattr(experiment, key) for key in ("num_bins", "keep_every", "precision")} | settings
+
+
+def _described(part: Part) -> str:
+    options = ", ".join(f"{key} {_short(value)}" for key, value in part.options)
+    return f"{part.name} ({options})" if options else part.name
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
