@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tyro
 
-from socrates import cli
+from socrates import cli, methods, models
+from socrates.cli.shared import command_of, experiment_of, named_values
+from socrates.cli.train import Train
+from socrates.experiment import Experiment, Optimization, Part
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -132,3 +138,36 @@ def test_without_the_train_extra_the_command_says_what_to_install():
     assert result.returncode == 1
     assert "socrates-loss[train]" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+PARTS = Part("digits"), Part("mlp"), Part("socrates", gamma=1.0, alpha=0.9)
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        Experiment(*PARTS),
+        Experiment(*PARTS, seed=4, num_train=100, num_bins=10, keep_every=7, precision="bf16-mixed"),
+        Experiment(
+            *PARTS, optimization=Optimization(60, 32, 0.05, 0.1, 0.8, 1e-4, halve_every=5, milestones=(20, 35, 45))
+        ),
+        Experiment(
+            Part("folder:my own images", image_size=32, augment=False),
+            Part("cnn", width=8),
+            Part("ccl_sc", start_epoch=3, queue_size=30),
+        ),
+        Experiment(Part("cifar100"), Part("vit_transfer"), Part("socrates:no-beta", gamma=2.0)),
+    ],
+)
+def test_the_command_that_repeats_a_run_gives_the_same_experiment(experiment):
+    words = shlex.split(command_of(experiment))[2:]
+    options, rest = tyro.cli(Train, args=words, return_unknown_args=True)
+    assert experiment_of(options, named_values(rest, allowed=True)) == experiment
+
+
+def test_an_option_name_belongs_to_one_part_only():
+    dataset = {"image_size", "augment"}
+    for model in models.MODELS:
+        for method in methods.METHODS:
+            assert not set(models.options(model)) & set(methods.options(method)) - dataset
+    assert not {item.name for item in dataclasses.fields(Train)} & dataset

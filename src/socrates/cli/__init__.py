@@ -1,0 +1,66 @@
+"""The command line: one module a group of commands, and the table of them all."""
+
+from __future__ import annotations
+
+import os
+
+# Before torch is imported: OpenMP threads that spin while they wait collapse when anything else uses the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+try:
+    import rich.markup
+    import tyro
+except ImportError as error:
+    sys.exit(f"the command line needs more than the library ({error}): pip install 'socrates-loss[train]'")
+
+from .look import Evaluate, List, Show, run_evaluate, run_list, run_show
+from .report import Quickstart, run_quickstart
+from .shared import console, named_values
+from .train import Train, run_train
+
+__all__ = ["main"]
+
+COMMANDS: dict[str, tuple[type, Callable[[Any, dict[str, str]], None]]] = {
+    "quickstart": (Quickstart, run_quickstart),
+    "train": (Train, run_train),
+    "evaluate": (Evaluate, run_evaluate),
+    "show": (Show, run_show),
+    "list": (List, run_list),
+}
+TAKES_OPTIONS = (Train,)  # of a method or model, by their own names
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; errors that a user can mend are one line, without a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        console.print(
+            f"usage: socrates COMMAND ...\n\n{overview()}\n\nsocrates COMMAND --help tells more.", highlight=False
+        )
+        return 0
+    if words[0] not in COMMANDS:
+        console.print(f"unknown command {words[0]!r}: choose from {', '.join(COMMANDS)}", highlight=False)
+        return 2
+    kind, action = COMMANDS[words[0]]
+    try:
+        options, rest = tyro.cli(kind, args=words[1:], prog=f"socrates {words[0]}", return_unknown_args=True)
+        action(options, named_values(rest, allowed=kind in TAKES_OPTIONS))
+    except (ValueError, OSError, ImportError) as error:
+        console.print(f"[bold red]error:[/] {rich.markup.escape(str(error))}", highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("stopped; the same command continues from the last checkpoint")
+        return 130
+    return 0
+
+
+def overview() -> str:
+    """Each command with the first line of what it says of itself."""
+    return "\n".join(
+        f"  {name:12s}{(inspect.getdoc(kind) or '').splitlines()[0]}" for name, (kind, _) in COMMANDS.items()
+    )

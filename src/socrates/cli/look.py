@@ -1,0 +1,102 @@
+"""`socrates evaluate | list | show`: what runs hold, and what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from .shared import Positional, command_of, console
+
+
+@dataclass
+class Evaluate:
+    """Compute every metric of a run from its saved logits: no data, no model."""
+
+    run: Positional[Path]
+    """A run directory."""
+    epoch: int | None = None
+    """A kept epoch, instead of the last."""
+
+
+@dataclass
+class List:
+    """Show the data sets, models and methods with their options and defaults."""
+
+
+@dataclass
+class Show:
+    """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
+
+    run: Positional[Path]
+    """A run directory."""
+
+
+def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
+    """`socrates evaluate`."""
+    from socrates.engine.evaluate import evaluate
+    from socrates.records import Run
+
+    run = Run(options.run)
+    evaluation = evaluate(run, options.epoch)
+    run.save_evaluation(evaluation)
+    console.print(evaluation_table(evaluation))
+    console.print(f"written: {run.directory / 'evaluation.json'}", highlight=False)
+
+
+def evaluation_table(evaluation: dict[str, Any]) -> Table:
+    """The test metrics of each scaler and reading, narrow enough for any terminal."""
+    percent = {"accuracy": "acc", "ece": "ECE", "ece_floor": "floor", "ada_ece": "AdaECE", "cw_ece": "CW-ECE"}
+    plain = {"nll": "NLL", "brier": "Brier"}
+    title = f"test set, epoch {evaluation['epoch']}, {evaluation['num_bins']} bins; acc to CW-ECE in %"
+    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
+    for column in ("scaling", "reading"):
+        table.add_column(column, no_wrap=True)
+    for column in (*percent.values(), *plain.values()):
+        table.add_column(column, justify="right", no_wrap=True)
+    for scaler, splits in evaluation["results"].items():
+        for reading, values in splits["test"].items():
+            cells = [f"{100 * values[key]:.2f}" for key in percent] + [f"{values[key]:.3f}" for key in plain]
+            table.add_row(scaler, reading, *cells)
+    return table
+
+
+def run_list(_: List, __: dict[str, str]) -> None:
+    """`socrates list`."""
+    from socrates import data, methods, models
+    from socrates.names import first_line
+
+    table = Table(title="data sets")
+    table.add_column("name")
+    table.add_column("what")
+    for name, entry in data.DATASETS.items():
+        table.add_row(name, entry.description)
+    console.print(table)
+    packages = (("models", models, models.MODELS), ("methods", methods, methods.METHODS))
+    for title, package, entries in packages:
+        table = Table(title=title)
+        for column in ("name", "options and defaults", "what"):
+            table.add_column(column)
+        for name, make in entries.items():
+            table.add_row(name, ", ".join(f"{k}={v}" for k, v in package.options(name).items()), first_line(make))
+        console.print(table)
+
+
+def run_show(options: Show, _: dict[str, str]) -> None:
+    """`socrates show`."""
+    from socrates.records import Run
+
+    run = Run(options.run)
+    experiment, records = run.experiment, run.epochs()
+    state = "finished" if run.finished else f"stopped after epoch {len(records)} of {experiment.optimization.epochs}"
+    console.print(f"[bold]{run.directory}[/]: {state}", highlight=False)
+    console.print_json(json.dumps(experiment.to_json()))
+    if records:
+        last = {key: value for key, value in records[-1].items() if value is not None}
+        console.print(f"last epoch: {last}")
+    if (run.directory / "evaluation.json").is_file():
+        console.print(evaluation_table(run.evaluation()))
+    console.print(f"repeat it with:\n  {command_of(experiment)}", highlight=False)
