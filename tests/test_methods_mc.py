@@ -42,7 +42,7 @@ def outer_after_a_real_step(model, batch, meta, omega, epsilon, learning_rate):
 
 def test_slopes_equal_finite_differences():
     model, batch, meta = problem()
-    method = build(learning_rate=0.7).double()
+    method = build(virtual_rate=0.7).double()
     method.omega += torch.rand(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     method.epsilon += torch.tensor([0.05, 0.1, 0.3], dtype=torch.float64)
     features = model.features(batch.images).detach()

@@ -24,6 +24,7 @@ LAYERS = {
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
     "report": {"records", "experiment", "metrics", "pareto"},
+    "paper": {"experiment", "names", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names"},
     "engine": {"losses", "metrics", "scaling", "contracts", "experiment", "records", "data", "models", "methods"},

@@ -65,8 +65,13 @@ def experiment_of(options: Any, extra: dict[str, str]) -> Experiment:
 def optimization_of(options: Any) -> Optimization:
     """The usual settings for what is trained, with the changes that the command line asks for."""
     usual = usual_optimization(options.dataset, options.model, options.method)
-    given = {item.name: getattr(options, item.name, None) for item in dataclasses.fields(Optimization)}
+    given = {item.name: getattr(options, flag(item.name), None) for item in dataclasses.fields(Optimization)}
     return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
+
+
+def flag(name: str) -> str:
+    """The option of the command line for a field of the optimization: methods have a momentum of their own."""
+    return "sgd_momentum" if name == "momentum" else name
 
 
 def typed(text: str, default: Any, name: str) -> Any:
@@ -98,7 +103,7 @@ def command_of(experiment: Experiment) -> str:
     usual = usual_optimization(*(part.name for part in parts))
     for name, value in dataclasses.asdict(experiment.optimization).items():
         if name != "epochs" and value != getattr(usual, name):
-            words.append((name, value))
+            words.append((flag(name), value))
     words += [("num_train", experiment.num_train)] if experiment.num_train is not None else []
     words += [(name, getattr(experiment, name)) for name in ("num_bins", "keep_every", "precision")]
     command = ["socrates", "train", *(part.name for part in parts)]

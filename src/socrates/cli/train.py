@@ -33,8 +33,8 @@ class Train:
     """Instead of the usual rate."""
     backbone_factor: float | None = None
     """Of the rate for all but the head, for transfer learning."""
-    momentum: float | None = None
-    """Of SGD."""
+    sgd_momentum: float | None = None
+    """Of SGD; --momentum is an option of some methods."""
     weight_decay: float | None = None
     """Of SGD."""
     halve_every: int | None = None

@@ -14,7 +14,7 @@ class MetaCalibration(Method):
     """Meta-Calibration (Bohdal et al. 2023): label smoothing learned through a virtual step of the last layer.
 
     Each step asks how cross-entropy and the differentiable ECE of a meta batch change with the smoothing, if the last
-    layer took one step of SGD at `learning_rate` on the smoothed labels; Adam moves the smoothing at `meta_rate`; then
+    layer took one step of SGD at `virtual_rate` on the smoothed labels; Adam moves the smoothing at `meta_rate`; then
     the model learns from the labels so smoothed. `weight` is that of the ECE.
     """
 
@@ -22,17 +22,15 @@ class MetaCalibration(Method):
     omega: Tensor
     epsilon: Tensor
 
-    def __init__(
-        self, task: Task, *, weight: float = 0.5, learning_rate: float = 0.1, meta_rate: float = 0.001
-    ) -> None:
+    def __init__(self, task: Task, *, weight: float = 0.5, virtual_rate: float = 0.1, meta_rate: float = 0.001) -> None:
         super().__init__(task)
-        if not (weight >= 0 and learning_rate > 0 and meta_rate > 0):
+        if not (weight >= 0 and virtual_rate > 0 and meta_rate > 0):
             raise ValueError(
                 f"mc needs a weight of at least 0 and rates above 0, got weight={weight}, "
-                f"learning_rate={learning_rate} and meta_rate={meta_rate}"
+                f"virtual_rate={virtual_rate} and meta_rate={meta_rate}"
             )
         self.weight = weight
-        self.learning_rate = learning_rate
+        self.virtual_rate = virtual_rate
         self.register_buffer("omega", torch.zeros(task.num_classes, task.num_classes))
         self.register_buffer("epsilon", torch.zeros(task.num_classes))
         self.adam = nn.ModuleDict({"omega": Adam(self.omega, meta_rate), "epsilon": Adam(self.epsilon, meta_rate)})
@@ -57,7 +55,7 @@ class MetaCalibration(Method):
         with torch.enable_grad():
             smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
             soft = smoothed_labels(batch.labels, *smoothing)
-            weight, bias = virtual_head(model.head, features, logits, soft, self.learning_rate)
+            weight, bias = virtual_head(model.head, features, logits, soft, self.virtual_rate)
             outer = self.outer_loss(F.linear(meta_features.to(weight.dtype), weight, bias), meta.labels)
             return list(torch.autograd.grad(outer, smoothing))
 

@@ -1,0 +1,1 @@
+"""The paper's settings, hyperparameters and printed numbers, as data."""

@@ -1,0 +1,165 @@
+"""The appendix's hyperparameters: what was searched for each method, and what was chosen in each setting."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from dataclasses import dataclass, replace
+
+from ..experiment import Experiment, Part
+from . import published
+from .settings import SETTINGS, Setting, find_setting
+
+# The columns of the paper's tables. Its "MC" is `ce_dece`: what was trained under that name is cross-entropy + DECE,
+# without the meta-learning of the method's publication, which is our `mc`. Compare printed numbers with `ce_dece`.
+METHODS_OF_PAPER: dict[str, str] = {
+    "Socrates": "socrates",
+    "SAT": "sat",
+    "CCL-SC": "ccl_sc",
+    "Focal": "focal",
+    "FLSD": "flsd",
+    "Brier": "brier",
+    "MC": "ce_dece",
+    "CE": "ce",
+}
+
+# From the paper's symbols to our options; MB is the batch size of the optimization. Left out: E_s where it is 0 for
+# every setting, and Mdim, the width of the features, which the architecture decides.
+# CCL-SC's w is the weight of the contrastive term, as the text says; the printed runs used it as the temperature.
+SYMBOLS: dict[str, dict[str, str]] = {
+    "socrates": {"gamma": "gamma", "alpha": "alpha", "MB": "batch_size"},
+    "sat": {"m": "alpha", "E_s": "start_epoch", "MB": "batch_size"},
+    "ccl_sc": {"q": "momentum", "w": "weight", "s": "queue_size", "E_s": "start_epoch", "MB": "batch_size"},
+    "focal": {"gamma": "gamma", "MB": "batch_size"},
+    "flsd": {"gamma": "gamma", "MB": "batch_size"},
+    "brier": {"MB": "batch_size"},
+    "ce_dece": {"MB": "batch_size"},
+}
+WHOLE_NUMBERS = ("batch_size", "queue_size", "start_epoch")
+
+BATCH_SIZES = {"batch_size": (64, 128)}
+GRIDS: dict[str, dict[str, tuple[int | float, ...]]] = {
+    "socrates": {"gamma": (1.0, 2.0, 3.0, 4.0), "alpha": (0.8, 0.9, 0.99, 0.999), **BATCH_SIZES},
+    "sat": {"alpha": (0.9, 0.99, 0.999), "start_epoch": (0, 25, 50, 100, 150, 200), **BATCH_SIZES},
+    "ccl_sc": {
+        "momentum": (0.9, 0.99, 0.999),
+        "weight": (0.1, 0.5, 1.0),
+        "queue_size": (300, 3000, 10000),
+        "start_epoch": (25, 50, 100, 150, 200),
+        **BATCH_SIZES,
+    },
+    "focal": {"gamma": (1.0, 2.0, 3.0), **BATCH_SIZES},
+    "flsd": {"gamma": (1.0, 2.0, 3.0), **BATCH_SIZES},
+    "brier": {**BATCH_SIZES},
+    "mc": {**BATCH_SIZES},
+    "ce_dece": {**BATCH_SIZES},
+    "ce": {**BATCH_SIZES},  # the paper gives no grid: that of the other methods without options
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One point of a grid: a method with its options, and a batch size."""
+
+    method: Part
+    batch_size: int
+    original: bool = False  # taken over from the method's own publication, not searched
+
+    def experiment(self, setting: Setting, seed: int = 1) -> Experiment:
+        """The run with these hyperparameters.
+
+        >>> Choice(Part("brier"), 64).experiment(SETTINGS["svhn-vgg16"]).optimization.batch_size
+        64
+        """
+        optimization = replace(setting.optimization(self.method.name), batch_size=self.batch_size)
+        return setting.experiment(self.method, seed, optimization)
+
+
+def _final(setting: str, method: str) -> Choice:
+    """What the table of final hyperparameters says, in our options."""
+    options: dict[str, int | float] = {}
+    underlined: list[bool] = []
+    for symbol, option in SYMBOLS[method].items():
+        cell = published.find("hyperparameters", setting, method, symbol)
+        if cell is None:
+            raise LookupError(f"hyperparameters.csv has no {symbol} of {method} in {setting}: restore that line")
+        options[option] = int(cell.mean) if option in WHOLE_NUMBERS else cell.mean
+        underlined.append(cell.emphasis == "underline")
+    return _choice(method, options, all(underlined))
+
+
+def _choice(method: str, point: dict[str, int | float], original: bool = False) -> Choice:
+    options = {option: value for option, value in point.items() if option != "batch_size"}
+    return Choice(Part(method, **options), int(point["batch_size"]), original)
+
+
+def _finals(setting: str) -> dict[str, Choice]:
+    chosen = {method: _final(setting, method) for method in SYMBOLS}
+    chosen["mc"] = Choice(Part("mc"), chosen["ce_dece"].batch_size)
+    chosen["ce"] = Choice(Part("ce"), 128)  # not in the paper's table: the batch size of all methods but CCL-SC
+    return chosen
+
+
+# What the paper chose, by setting and method.
+FINAL: dict[str, dict[str, Choice]] = {setting: _finals(setting) for setting in SETTINGS}
+
+
+def final_choice(setting: str, method: str) -> Choice:
+    """What the paper chose; an ablation such as `socrates:no-beta` keeps the values of Socrates.
+
+    >>> final_choice("cifar10-vgg16", "sat")
+    Choice(method=Part('sat', alpha=0.9, start_epoch=0), batch_size=128, original=True)
+    >>> final_choice("cifar100-vgg16", "socrates:no-beta").method
+    Part('socrates:no-beta', alpha=0.999, gamma=2.0)
+    """
+    base, _, ablation = method.partition(":")
+    choice = FINAL[find_setting(setting).name][_known(base)]
+    return replace(choice, method=Part(method, **dict(choice.method.options))) if ablation else choice
+
+
+def final_experiment(setting: str, method: str, seed: int = 1) -> Experiment:
+    """The run behind the paper's tables: the final hyperparameters in that setting.
+
+    >>> experiment = final_experiment("food101-resnet34", "ccl_sc", seed=2)
+    >>> experiment.method, experiment.optimization.batch_size
+    (Part('ccl_sc', momentum=0.9, queue_size=3000, start_epoch=150, weight=0.1), 64)
+    """
+    return final_choice(setting, method).experiment(find_setting(setting), seed)
+
+
+def candidates(method: str) -> list[Choice]:
+    """Every point of the method's grid.
+
+    >>> len(candidates("socrates")), candidates("brier")[0]
+    (32, Choice(method=Part('brier'), batch_size=64, original=False))
+    """
+    grid = GRIDS[_known(method)]
+    return [_choice(method, dict(zip(grid, point, strict=True))) for point in itertools.product(*grid.values())]
+
+
+def tuning_experiments(setting: str, method: str) -> list[Experiment]:
+    """One run for each point of the method's grid, with seed 1; `Setting.tuning_seeds` are the paper's.
+
+    Where the paper took all values from the method's own publication there was no search, and that point is the only
+    one. Points whose second phase would start after the last epoch are left out.
+
+    >>> len(tuning_experiments("cifar100-vgg16", "focal")), len(tuning_experiments("cifar100-vgg16", "sat"))
+    (6, 1)
+    """
+    found = find_setting(setting)
+    final = FINAL[found.name][_known(method)]
+    points = [final] if final.original else candidates(method)
+    return [point.experiment(found) for point in points if _start_epoch(point) < found.last_epoch]
+
+
+def _start_epoch(choice: Choice) -> int:
+    return int(dict(choice.method.options).get("start_epoch") or 0)
+
+
+def _known(method: str) -> str:
+    """The method's name, if the paper tuned it."""
+    if method in GRIDS:
+        return method
+    near = difflib.get_close_matches(method, GRIDS, n=1, cutoff=0.5)
+    hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
+    raise ValueError(f"the paper has no hyperparameters for {method!r}{hint} from {', '.join(GRIDS)}")

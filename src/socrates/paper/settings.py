@@ -1,0 +1,91 @@
+"""The seven settings of the paper: a data set, an architecture, and how both are trained."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ..experiment import Experiment, Optimization, Part, usual_optimization
+
+SEEDS = (1, 2, 3, 4, 5)
+NUM_BINS = 10
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A data set with an architecture.
+
+    >>> setting = SETTINGS["cifar100-vit_transfer"]
+    >>> setting.title, setting.dataset, setting.last_epoch
+    ('CIFAR-100, ViT transfer', Part('cifar100', image_size=224), 50)
+    """
+
+    name: str
+    dataset: Part
+    model: Part
+    dataset_title: str
+    model_title: str
+    tuning_seeds: tuple[int, ...] = SEEDS
+
+    @property
+    def title(self) -> str:
+        """Both titles, for headings."""
+        return f"{self.dataset_title}, {self.model_title}"
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the test and validation tables."""
+        return self.optimization("socrates").epochs
+
+    def optimization(self, method: str) -> Optimization:
+        """How the paper trains a method in this setting.
+
+        >>> SETTINGS["svhn-vgg16"].optimization("ccl_sc").batch_size
+        64
+        """
+        return usual_optimization(self.dataset.name, self.model.name, method)
+
+    def experiment(self, method: Part, seed: int = 1, optimization: Optimization | None = None) -> Experiment:
+        """A run in this setting, with the paper's optimization unless another is given.
+
+        >>> SETTINGS["cifar100-vgg16"].experiment(Part("focal", gamma=1.0), seed=2).num_bins
+        10
+        """
+        chosen = optimization or self.optimization(method.name)
+        return Experiment(self.dataset, self.model, method, seed, num_bins=NUM_BINS, optimization=chosen)
+
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        Setting("cifar10-vgg16", Part("cifar10"), Part("vgg16"), "CIFAR-10", "VGG-16"),
+        Setting("svhn-vgg16", Part("svhn"), Part("vgg16"), "SVHN", "VGG-16"),
+        Setting("food101-resnet34", Part("food101"), Part("resnet34"), "Food-101", "ResNet-34", tuning_seeds=(1, 2, 3)),
+        Setting("cifar100-vgg16", Part("cifar100"), Part("vgg16"), "CIFAR-100", "VGG-16"),
+        Setting("cifar100-resnet110", Part("cifar100"), Part("resnet110"), "CIFAR-100", "ResNet-110"),
+        Setting("cifar100-vit", Part("cifar100"), Part("vit"), "CIFAR-100", "ViT"),
+        Setting(
+            "cifar100-vit_transfer",
+            Part("cifar100", image_size=224),
+            Part("vit_transfer"),
+            "CIFAR-100",
+            "ViT transfer",
+        ),
+    )
+}
+
+
+def find_setting(name: str) -> Setting:
+    """The setting of that name.
+
+    >>> find_setting("cifar100-vgg16").title
+    'CIFAR-100, VGG-16'
+    >>> find_setting("cifar100-vgg")
+    Traceback (most recent call last):
+    ValueError: the paper has no setting 'cifar100-vgg', did you mean 'cifar100-vgg16'? Choose from cifar10-vgg16, ...
+    """
+    if name in SETTINGS:
+        return SETTINGS[name]
+    near = difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.5)
+    hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
+    raise ValueError(f"the paper has no setting {name!r}{hint} from {', '.join(SETTINGS)}")
