@@ -26,8 +26,19 @@ LAYERS = {
     "report": {"records", "experiment", "metrics", "pareto"},
     "paper": {"experiment", "names", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
-    "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names"},
-    "engine": {"losses", "metrics", "scaling", "contracts", "experiment", "records", "data", "models", "methods"},
+    "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names", "report", "paper"},
+    "engine": {
+        "losses",
+        "metrics",
+        "scaling",
+        "pareto",
+        "contracts",
+        "experiment",
+        "records",
+        "data",
+        "models",
+        "methods",
+    },
 }
 
 

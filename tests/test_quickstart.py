@@ -1,4 +1,4 @@
-"""The quickstart's table, sentences and pictures, from made-up runs."""
+"""The quickstart's table and sentences, from made-up runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 from socrates import quickstart
 from socrates.engine.evaluate import evaluate
 from socrates.experiment import Experiment, Part
-from socrates.metrics import ece, predict
 from socrates.records import Run
-from socrates.report.figures.quick import reliability_data
 
 
 @pytest.fixture
@@ -33,21 +31,11 @@ def by_method(tmp_path):
     return runs
 
 
-def test_pictures_and_table(by_method, tmp_path):
+def test_table_and_sentences(by_method):
     values = {name: [quickstart.test_values(run, "none") for run in runs] for name, runs in by_method.items()}
     values[quickstart.SCALED] = [quickstart.test_values(run, "temperature") for run in by_method["cross-entropy"]]
     assert quickstart.table(values).row_count == 5
     assert len(quickstart.sentences(values)) == 3
-    for path in quickstart.pictures(by_method, values, tmp_path):
-        assert path.read_bytes()[:4] == b"\x89PNG"
-
-
-def test_reliability_data_pools_the_runs(by_method):
-    data = reliability_data(by_method["cross-entropy"], None)
-    parts = [run.predictions("test", 150) for run in by_method["cross-entropy"]]
-    logits, labels = (np.concatenate([getattr(part, key) for part in parts]) for key in ("logits", "labels"))
-    assert data.ece == pytest.approx(ece(predict(logits), labels))
-    assert data.share.sum() == pytest.approx(1)
 
 
 def runs_with(eces, accuracy=0.9):

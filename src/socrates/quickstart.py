@@ -1,19 +1,18 @@
-"""`socrates quickstart`: four losses on digits in a minute, a table, what it means, and two pictures."""
+"""`socrates quickstart`: four losses on digits in a minute, a table, and what it means."""
 
 from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from socrates.engine import run_all
+from socrates.engine.watch import study_watcher
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
-from socrates.report.figures.quick import COLOURS, draw_error_ece, draw_reliability, reliability_data
+from socrates.report.statistics import paired
 
 METHODS = {
     "cross-entropy": Part("ce"),
@@ -37,21 +36,17 @@ def experiments() -> dict[str, list[Experiment]]:
 
 
 def quickstart(out: Path, console: Console) -> None:
-    """Train what is missing on all cores, print the table and its meaning, and write the pictures."""
+    """Train what is missing on all cores, print the table and its meaning."""
     wanted = experiments()
     flat = [experiment for group in wanted.values() for experiment in group]
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(f"{len(flat)} runs", total=len(flat))
-        runs = run_all(flat, out, done=lambda _: progress.advance(bar))
+    runs = run_all(flat, out, watcher=study_watcher(console))
     by_method = {name: runs[5 * k : 5 * k + 5] for k, name in enumerate(wanted)}
     values = {name: [test_values(run, "none") for run in group] for name, group in by_method.items()}
     values[SCALED] = [test_values(run, "temperature") for run in by_method["cross-entropy"]]
     console.print(table(values))
     for sentence in sentences(values):
         console.print(f"- {sentence}")
-    for picture in pictures(by_method, values, out):
-        console.print(f"written: {picture}")
-    console.print(f"runs: {out}")
+    console.print(f"runs: {out}", highlight=False, soft_wrap=True)
 
 
 def test_values(run: Run, scaler: str) -> dict[str, float]:
@@ -96,30 +91,6 @@ def sentences(values: dict[str, list[dict[str, float]]]) -> list[str]:
 
 
 def exceeds_noise(one: list[dict[str, float]], other: list[dict[str, float]], key: str) -> bool:
-    """Whether paired differences over the seeds are further from 0 than two standard errors."""
-    gaps = [a[key] - b[key] for a, b in zip(one, other, strict=True)]
-    error = statistics.stdev(gaps) / len(gaps) ** 0.5
-    return abs(statistics.mean(gaps)) > 2 * error
-
-
-def pictures(by_method: dict[str, list[Run]], values: dict[str, list[dict[str, Any]]], out: Path) -> list[Path]:
-    """A reliability diagram of each method, and error against ECE."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    colours = dict(zip(values, COLOURS, strict=False))
-    figure, axes = pyplot.subplots(1, len(by_method), figsize=(3.4 * len(by_method), 3.9), layout="constrained")
-    for axis, (name, runs) in zip(axes, by_method.items(), strict=True):
-        unknown = runs[0].evaluation()["unknown_class"]
-        draw_reliability(axis, reliability_data(runs, "answer" if unknown else None), name, colours[name])
-    axes[0].legend(loc="upper left", frameon=False, fontsize=8)
-    paths = [out / "quickstart-reliability.png", out / "quickstart-error-ece.png"]
-    figure.savefig(paths[0], dpi=150)
-    figure, axis = pyplot.subplots(figsize=(6, 4.5), layout="constrained")
-    points = {name: [(1 - run["accuracy"], run["ece"]) for run in runs] for name, runs in values.items()}
-    draw_error_ece(axis, points, colours)
-    figure.savefig(paths[1], dpi=150)
-    pyplot.close("all")
-    return paths
+    """Whether the difference, paired over the seeds, is larger than their noise."""
+    first, second = (dict(enumerate(run[key] for run in runs)) for runs in (one, other))
+    return paired(first, second).beyond_noise

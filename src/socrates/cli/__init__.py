@@ -19,8 +19,10 @@ except ImportError as error:
     sys.exit(f"the command line needs more than the library ({error}): pip install 'socrates-loss[train]'")
 
 from .look import Evaluate, List, Show, run_evaluate, run_list, run_show
-from .report import Quickstart, run_quickstart
+from .paper import Reproduce, run_reproduce
+from .report import Quickstart, Report, run_quickstart, run_report
 from .shared import console, named_values
+from .study import Sweep, Tune, run_sweep, run_tune
 from .train import Train, run_train
 
 __all__ = ["main"]
@@ -31,8 +33,12 @@ COMMANDS: dict[str, tuple[type, Callable[[Any, dict[str, str]], None]]] = {
     "evaluate": (Evaluate, run_evaluate),
     "show": (Show, run_show),
     "list": (List, run_list),
+    "tune": (Tune, run_tune),
+    "sweep": (Sweep, run_sweep),
+    "report": (Report, run_report),
+    "reproduce": (Reproduce, run_reproduce),
 }
-TAKES_OPTIONS = (Train,)  # of a method or model, by their own names
+TAKES_OPTIONS = (Train, Tune)  # of a method or model, by their own names
 
 
 def main(argv: Sequence[str] | None = None) -> int:

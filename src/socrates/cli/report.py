@@ -1,19 +1,72 @@
-"""`socrates quickstart`."""
+"""`socrates report` and `socrates quickstart`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .shared import console
+from .shared import Positional, command_of, console
+
+if TYPE_CHECKING:
+    from socrates.report.write import Written
+
+
+@dataclass
+class Report:
+    """Compare runs: one page to look at, tables for Markdown, LaTeX and spreadsheets, figures as PDF and PNG.
+
+    Reads run directories only; unfinished and damaged ones are listed and left out.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories, or folders that hold them at any depth."""
+    out: Path = Path("report")
+    """Where the report goes."""
+    title: str = "Socrates report"
+    """The heading of the page."""
 
 
 @dataclass
 class Quickstart:
-    """Compare four losses on digits, in a minute: a table, what it means, and two pictures."""
+    """Compare four losses on digits, in a minute: a table, what it means, and a page to look at."""
 
     out: Path = Path("runs/quickstart")
-    """Where runs and pictures go."""
+    """Where runs and the report go."""
+
+
+def run_report(options: Report, _: dict[str, str]) -> None:
+    """`socrates report`."""
+    say(make_report(options.runs, options.out, options.title))
+
+
+def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
+    """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
+    from socrates.paper.compare import published_posthoc, published_test, published_validation
+    from socrates.paper.published import CAVEATS
+    from socrates.report.write import PublishedNumbers, write_report
+
+    published = PublishedNumbers(published_test, published_validation, published_posthoc, CAVEATS)
+    with console.status("reading runs") as status:
+        return write_report(
+            roots,
+            out,
+            command=command_of,
+            published=published,
+            title=title,
+            note=note,
+            progress=lambda stage: status.update(stage),
+        )
+
+
+def say(written: Written) -> None:
+    """Where the report is, and what is not in it."""
+    for skipped in written.skipped[:10]:
+        console.print(f"[yellow]left out:[/] {skipped.directory}: {skipped.reason}", highlight=False, soft_wrap=True)
+    if len(written.skipped) > 10:
+        console.print(f"[yellow]left out:[/] {len(written.skipped) - 10} more, see tables/skipped.md")
+    console.print(f"{written.num_runs} runs, {len(written.files)} files", highlight=False)
+    console.print(f"open it: {written.page}", highlight=False, soft_wrap=True)
 
 
 def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
@@ -21,4 +74,9 @@ def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
     from socrates.quickstart import quickstart
 
     options.out.mkdir(parents=True, exist_ok=True)
-    quickstart(options.out, console)
+    quickstart(options.out / "runs", console)
+    written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")
+    for path in written.files:
+        if path.name.endswith(("-reliability.png", "-pareto-test.png")):
+            console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    say(written)

@@ -51,26 +51,34 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set that has a name: what it is, and how it is loaded.
+    """A data set that has a name: what it is, how large, and how it is loaded.
 
     >>> DATASETS["digits"].description
-    "scikit-learn's 8x8 digits, embedded: 300 / 300 / 1,197 grey images, 10 classes"
+    "scikit-learn's embedded digits: 300 / 300 / 1,197 images of 8x8, 10 classes"
     """
 
-    description: str
+    title: str
+    sizes: tuple[int, int, int]  # train, val, test
+    image_shape: tuple[int, int, int]
+    num_classes: int
     load: Loader
 
+    @property
+    def description(self) -> str:
+        """In one line."""
+        sizes, (_, height, width) = " / ".join(f"{size:,}" for size in self.sizes), self.image_shape
+        return f"{self.title}: {sizes} images of {height}x{width}, {self.num_classes} classes"
 
+
+CIFAR, MNIST = (45_000, 5_000, 10_000), (54_000, 6_000, 10_000)
 DATASETS: dict[str, Entry] = {
-    "cifar10": Entry("CIFAR-10: 45,000 / 5,000 / 10,000 colour images of 32x32, 10 classes", load_cifar10),
-    "cifar100": Entry("CIFAR-100: 45,000 / 5,000 / 10,000 colour images of 32x32, 100 classes", load_cifar100),
-    "svhn": Entry("SVHN digits: 65,932 / 7,325 / 26,032 colour images of 32x32, 10 classes", load_svhn),
-    "food101": Entry("Food-101: 60,600 / 15,150 / 25,250 photographs at 224x224, 101 classes", load_food101),
-    "mnist": Entry("MNIST digits: 54,000 / 6,000 / 10,000 grey images of 28x28, 10 classes", load_mnist),
-    "fashion_mnist": Entry(
-        "Fashion-MNIST: 54,000 / 6,000 / 10,000 grey images of 28x28, 10 classes", load_fashion_mnist
-    ),
-    "digits": Entry("scikit-learn's 8x8 digits, embedded: 300 / 300 / 1,197 grey images, 10 classes", load_digits),
+    "cifar10": Entry("CIFAR-10", CIFAR, (3, 32, 32), 10, load_cifar10),
+    "cifar100": Entry("CIFAR-100", CIFAR, (3, 32, 32), 100, load_cifar100),
+    "svhn": Entry("SVHN, house numbers", (65_932, 7_325, 26_032), (3, 32, 32), 10, load_svhn),
+    "food101": Entry("Food-101, photographs", (60_600, 15_150, 25_250), (3, 224, 224), 101, load_food101),
+    "mnist": Entry("MNIST, grey digits", MNIST, (1, 28, 28), 10, load_mnist),
+    "fashion_mnist": Entry("Fashion-MNIST, grey clothes", MNIST, (1, 28, 28), 10, load_fashion_mnist),
+    "digits": Entry("scikit-learn's embedded digits", (300, 300, 1_197), (1, 8, 8), 10, load_digits),
 }
 OWN = {"folder": load_folder, "npz": load_npz}
 

@@ -2,20 +2,73 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from socrates.engine.train import train
-from socrates.experiment import Experiment
+from socrates import data
+from socrates.engine.pool import Pool
+from socrates.experiment import Experiment, Part
 from socrates.records import Run
 
-# Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended without being finished, and why."""
+
+    experiment: Experiment
+    reason: str
+
+
+class StudyError(ChildProcessError):
+    """Some runs of a list failed; the others are finished. `failures` holds every one of them."""
+
+    def __init__(self, failures: Sequence[Failure], total: int) -> None:
+        super().__init__(describe_failures(failures, total))
+        self.failures = tuple(failures)
+
+
+class StudyWatcher:
+    """What a list of runs tells while it goes on; the command line shows it, tests count it."""
+
+    def expected(self, total: int, finished: int) -> None:
+        """So many runs are wanted, and so many are finished already."""
+
+    def run_started(self, experiment: Experiment) -> None:
+        """A process took this run over."""
+
+    def epoch_done(self, experiment: Experiment, epoch: int) -> None:
+        """A run came this far; 0 when it starts anew."""
+
+    def run_finished(self, experiment: Experiment) -> None:
+        """The run is whole."""
+
+    def run_failed(self, failure: Failure) -> None:
+        """The run ended before it was whole."""
+
+    def closed(self) -> None:
+        """Nothing more comes, be it finished, stopped or failed."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs are trained: their folder, the data, the processes, and the device of each."""
+
+    out: Path
+    data_root: Path | None = None
+    processes: int | None = None
+    accelerator: str = "cpu"
+
+    def pool(self) -> Pool:
+        """Its processes; none is started yet."""
+        return Pool(self.out, self.data_root, self.processes or available_cores(), self.accelerator)
+
+    def finished(self, experiment: Experiment) -> Run | None:
+        """The run of an experiment, if it is whole."""
+        directory = self.out / experiment.name
+        return Run(directory) if (directory / "finished.json").is_file() else None
 
 
 def run_all(
@@ -24,37 +77,106 @@ def run_all(
     *,
     data_root: Path | None = None,
     processes: int | None = None,
+    accelerator: str = "cpu",
     done: Callable[[Run], None] | None = None,
+    watcher: StudyWatcher | None = None,
 ) -> list[Run]:
-    """Train every experiment that is not finished yet, on all cores; returns the runs in the order asked for."""
-    processes = min(processes or os.cpu_count() or 1, len(experiments)) or 1
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    os.environ.update(ENVIRONMENT)  # the children inherit it before they import torch
+    """Train every experiment that is not finished yet, on all cores; returns the runs in the order asked for.
+
+    An experiment that is asked for twice is trained once. `done` hears of every run that is whole, also of those that
+    were before. A run that fails leaves the others alone: `StudyError` names all failures when the rest is finished.
+    """
+    place = Place(Path(out), data_root, processes, accelerator)
+    watcher = watcher or StudyWatcher()
+    distinct = list(dict.fromkeys(experiments))
+    runs: dict[Experiment, Run] = {}
+    failures: list[Failure] = []
     try:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, mp_context=context, initializer=_one_thread) as pool:
-            futures: dict[Future[Path], int] = {
-                pool.submit(_train, experiment, str(out), data_root): number
-                for number, experiment in enumerate(experiments)
-            }
-            directories: dict[int, Path] = {}
-            try:
-                for future in as_completed(futures):
-                    directories[futures[future]] = future.result()
-                    if done is not None:
-                        done(Run(future.result()))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        watcher.expected(len(distinct), sum(place.finished(experiment) is not None for experiment in distinct))
+        with place.pool() as pool:
+            for experiment, outcome in outcomes(distinct, place, pool, watcher):
+                if isinstance(outcome, Failure):
+                    failures.append(outcome)
+                    continue
+                runs[experiment] = outcome
+                if done is not None:
+                    done(outcome)
     finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-    return [Run(directories[number]) for number in range(len(experiments))]
+        watcher.closed()
+    if failures:
+        raise StudyError(failures, len(distinct))
+    return [runs[experiment] for experiment in experiments]
 
 
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+def outcomes(
+    experiments: Iterable[Experiment], place: Place, pool: Pool, watcher: StudyWatcher
+) -> Iterator[tuple[Experiment, Run | Failure]]:
+    """Each experiment with its finished run or its failure, as they come; the pool gets what is not finished yet."""
+    missing: list[Experiment] = []
+    for experiment in experiments:
+        run = place.finished(experiment)
+        if run is None:
+            missing.append(experiment)
+        else:
+            yield experiment, run
+    for experiment, reason in _attempts(missing, place, pool, watcher):
+        if reason is None:
+            watcher.run_finished(experiment)
+            yield experiment, Run(place.out / experiment.name)
+        else:
+            failure = Failure(experiment, reason)
+            watcher.run_failed(failure)
+            yield experiment, failure
 
 
-def _train(experiment: Experiment, out: str, data_root: Path | None) -> Path:
-    return train(experiment, out, data_root=data_root, accelerator="cpu").directory
+def _attempts(
+    experiments: Sequence[Experiment], place: Place, pool: Pool, watcher: StudyWatcher
+) -> Iterator[tuple[Experiment, str | None]]:
+    unreadable = unreadable_datasets({experiment.dataset for experiment in experiments}, place.data_root)
+    for experiment in experiments:
+        if experiment.dataset in unreadable:
+            yield experiment, unreadable[experiment.dataset]
+    yield from pool.run([item for item in experiments if item.dataset not in unreadable], watcher)
+
+
+def unreadable_datasets(datasets: Iterable[Part], root: Path | None) -> dict[Part, str]:
+    """Why a data set cannot be had; tried once here, so that the processes neither all download it nor all fail."""
+    reasons: dict[Part, str] = {}
+    for dataset in datasets:
+        try:
+            options: dict[str, Any] = dict(dataset.options)
+            data.load(dataset.name, root, **options)
+        except Exception as error:  # whatever it is, the runs on other data sets go on
+            reasons[dataset] = str(error) or type(error).__name__
+    return reasons
+
+
+def describe_failures(failures: Sequence[Failure], total: int, most: int = 10) -> str:
+    """All failures by their reason, with the names of at most so many runs each.
+
+    >>> one = Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=-1.0))
+    >>> print(describe_failures([Failure(one, "gamma must be at least 0")], total=3))
+    1 of 3 runs failed, the others are finished; the same command tries again:
+      gamma must be at least 0
+        digits-mlp-focal-gamma-1.0-seed1-...
+    """
+    by_reason: dict[str, list[str]] = {}
+    for failure in failures:
+        by_reason.setdefault(failure.reason, []).append(failure.experiment.name)
+    rest = ", the others are finished" if len(failures) < total else ""
+    lines = [f"{len(failures)} of {total} runs failed{rest}; the same command tries again:"]
+    for reason, names in by_reason.items():
+        shown = names if len(names) <= most else [*names[:most], f"and {len(names) - most} more"]
+        lines += [f"  {reason}", *(f"    {name}" for name in shown)]
+    return "\n".join(lines)
+
+
+def available_cores() -> int:
+    """The cores that this process may use, which can be fewer than the machine has.
+
+    >>> available_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

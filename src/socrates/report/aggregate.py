@@ -142,8 +142,10 @@ def read_runs(directories: Iterable[Path]) -> tuple[list[RunData], list[Skipped]
     for directory in directories:
         try:
             runs.append(read_run(directory))
-        except (ValueError, OSError, LookupError, TypeError, AttributeError) as error:  # as damaged files do
+        except (ValueError, OSError) as error:
             skipped.append(Skipped(directory, str(error) or type(error).__name__))
+        except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # JSON of another shape than ours
+            skipped.append(Skipped(directory, f"damaged ({type(error).__name__}: {error})"))
     return runs, skipped
 
 
@@ -151,16 +153,18 @@ def read_run(directory: Path) -> RunData:
     """A finished run; an unfinished or damaged one is an error that says so."""
     run = Run(directory)
     experiment = run.experiment
+    _check_experiment(experiment)
     records = run.epochs()
+    epochs = experiment.optimization.epochs
     if not run.finished:
-        raise ValueError(f"unfinished: {len(records)} of {experiment.optimization.epochs} epochs are done")
-    if not records:
-        raise ValueError("damaged: finished, but without a record of its epochs")
+        raise ValueError(f"unfinished: {len(records)} of {epochs} epochs are done")
+    curves = _columns(records)
+    if curves.get("epoch", np.empty(0)).tolist() != list(range(1, epochs + 1)):
+        raise ValueError(f"damaged: epochs.jsonl has {len(records)} lines that are not those of epochs 1 to {epochs}")
     evaluation = run.evaluation()
-    for key in ("epoch", "unknown_class", "results"):
-        if key not in evaluation:
-            raise ValueError(f"damaged: evaluation.json has no {key!r}; socrates evaluate writes it again")
-    return RunData(Path(directory), experiment, _columns(records), evaluation, run.summary().get("collapsed"))
+    _check_evaluation(evaluation)
+    collapsed = run.summary().get("collapsed")
+    return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
 
 def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
@@ -226,6 +230,34 @@ def mean_std(values: Array) -> tuple[float, float]:
     known = values[np.isfinite(values)]
     mean = float(known.mean()) if len(known) else float("nan")
     return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+
+
+def _check_experiment(experiment: Experiment) -> None:
+    """What labels and groups are made of has its type; a list among the options raises a TypeError of its own."""
+    hash(experiment)
+    words = (experiment.dataset.name, experiment.model.name, experiment.method.name)
+    numbers = (experiment.seed, experiment.optimization.epochs, experiment.num_train or 0)
+    if not all(isinstance(word, str) for word in words) or not all(isinstance(number, int) for number in numbers):
+        raise ValueError(
+            f"damaged: experiment.json names its parts {words} and has (seed, epochs, num_train) = {numbers}; "
+            f"names must be words and numbers whole"
+        )
+
+
+def _check_evaluation(evaluation: dict[str, Any]) -> None:
+    """results[scaler][split][reading][metric] is a number or null."""
+    again = "; socrates evaluate writes it again"
+    for key in ("epoch", "unknown_class", "results"):
+        if not isinstance(evaluation, dict) or key not in evaluation:
+            raise ValueError(f"damaged: evaluation.json has no {key!r}{again}")
+    if not isinstance(evaluation["epoch"], int):
+        raise ValueError(f"damaged: evaluation.json has the epoch {evaluation['epoch']!r}, not a whole number{again}")
+    for splits in evaluation["results"].values():
+        for readings in splits.values():
+            for metrics in readings.values():
+                wrong = [key for key, value in metrics.items() if not isinstance(value, int | float | None)]
+                if wrong:
+                    raise ValueError(f"damaged: in evaluation.json {', '.join(wrong)} are not numbers{again}")
 
 
 def _columns(records: list[dict[str, Any]]) -> dict[str, Array]:

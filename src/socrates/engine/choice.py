@@ -1,0 +1,156 @@
+"""Which candidate is best: scores on validation data, the Pareto rule, and why, from the numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from socrates import pareto
+from socrates.engine.candidates import Candidate
+from socrates.records import Run
+
+
+class Score(NamedTuple):
+    """Validation error, ECE and class-wise ECE, as shares."""
+
+    error: float
+    ece: float
+    cw_ece: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A candidate with the score of each seed, and why it is not ranked, if it is not."""
+
+    candidate: Candidate
+    scores: tuple[Score, ...]
+    problems: tuple[str, ...] = ()
+    failed: bool = False  # a run did not end; a collapsed one did
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it takes part: a constant predictor's low ECE means nothing, and its error would stretch the axis."""
+        return not self.problems and bool(self.scores)
+
+    @property
+    def mean(self) -> Score:
+        """Over the seeds."""
+        return self._over_seeds(statistics.mean)
+
+    @property
+    def std(self) -> Score:
+        """Over the seeds, with n - 1; NaN for one seed."""
+        return self._over_seeds(lambda values: statistics.stdev(values) if len(values) > 1 else math.nan)
+
+    def _over_seeds(self, of: Callable[[list[float]], float]) -> Score:
+        columns = [list(column) for column in zip(*self.scores, strict=True)] or [[math.nan]] * 3
+        return Score(*map(of, columns))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The Pareto front by rising error, the best of it, and why; no best if nothing can be ranked."""
+
+    front: tuple[Result, ...]
+    best: Result | None
+    why: str
+
+
+def score_of(run: Run) -> Score | str:
+    """The validation score of the last epoch, or why there is none; test data are never looked at."""
+    records = run.epochs()
+    if not records:
+        return "has no record of its epochs"
+    last = records[-1]
+    if last.get("collapsed"):
+        return f"collapsed: {last['collapsed']}"
+    if any(last.get(key) is None for key in ("val_accuracy", "val_ece", "val_cw_ece")):
+        return "diverged: its validation metrics are not finite"
+    return Score(1 - last["val_accuracy"], last["val_ece"], last["val_cw_ece"])
+
+
+def choose(results: Sequence[Result]) -> Choice:
+    """The point of the front nearest to the origin, both axes scaled to the candidates' range; ties by CW-ECE."""
+    ranked = [result for result in results if result.ranked]
+    left_out = len(results) - len(ranked)
+    if not ranked:
+        return Choice((), None, f"No choice: all of the {len(results)} candidates collapsed or failed.")
+    front = pareto.front(ranked, key=_mean)
+    best = pareto.best(ranked, key=_mean)
+    sentences = [_sentence_front(ranked, front, left_out), *_sentences_best(ranked, front, best)]
+    return Choice(tuple(front), best, " ".join(sentences))
+
+
+def _mean(result: Result) -> Score:
+    return result.mean
+
+
+def _sentence_front(ranked: Sequence[Result], front: Sequence[Result], left_out: int) -> str:
+    noun = "candidate" if len(ranked) == 1 else "candidates"
+    out = f" ({left_out} more not ranked: a run collapsed or failed)" if left_out else ""
+    return f"Of {len(ranked)} {noun}{out}, {len(front)} {'is' if len(front) == 1 else 'are'} on the Pareto front."
+
+
+def _sentences_best(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> list[str]:
+    name = best.candidate.label
+    if len(ranked) == 1:
+        return [f"{name} is the only one that can be chosen."]
+    distance = dict(zip(map(id, ranked), distances([result.mean for result in ranked]), strict=True))
+    rivals = [result for result in (front if len(front) > 1 else ranked) if result is not best]
+    second = min(rivals, key=lambda result: distance[id(result)])
+    tied = pareto.ties(ranked, key=_mean)
+    if len(front) == 1:
+        reason = f"{name} has the lowest error and the lowest ECE"
+    elif len(tied) == 1:
+        reason = f"{name} is nearest to the origin"
+    else:
+        second = min((result for result in tied if result is not best), key=lambda result: result.mean.cw_ece)
+        reason = f"{len(tied)} tie for the nearest to the origin, and {name} is chosen by {_tie_break(best, second)}"
+    where = f"at {distance[id(best)]:.3f}, the runner-up {second.candidate.label} at {distance[id(second)]:.3f}"
+    return [f"{reason} ({where}, in the candidates' range).", sentence_noise(best, second)]
+
+
+def _tie_break(best: Result, second: Result) -> str:
+    if best.mean.cw_ece == second.mean.cw_ece:
+        return "its lower error, or else its earlier place, since their CW-ECE is equal too"
+    return f"its CW-ECE ({_percent(best.mean.cw_ece)} against {_percent(second.mean.cw_ece)})"
+
+
+def sentence_noise(best: Result, second: Result) -> str:
+    """How the gap to the runner-up compares with the standard deviation over the seeds."""
+    gaps = [ours - theirs for ours, theirs in zip(best.mean[:2], second.mean[:2], strict=True)]
+    words = " and ".join(f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, ("error", "ECE"), strict=True))
+    if len(best.scores) < 2 or len(second.scores) < 2:
+        return f"It differs from the runner-up by {words}; with one seed nobody knows whether that is noise."
+    noise = [max(pair) for pair in zip(best.std[:2], second.std[:2], strict=True)]
+    exceeds = [abs(gap) > std for gap, std in zip(gaps, noise, strict=True)]
+    verdict = {
+        (True, True): "both gaps exceed it",
+        (True, False): "only the gap in error exceeds it",
+        (False, True): "only the gap in ECE exceeds it",
+        (False, False): "so the two cannot be told apart by these seeds",
+    }[exceeds[0], exceeds[1]]
+    stds = " and ".join(f"{100 * std:.2f}" for std in noise)
+    return f"It differs from the runner-up by {words}, where the std over seeds is {stds}: {verdict}."
+
+
+def distances(points: Sequence[Score]) -> list[float]:
+    """From the origin, error and ECE scaled so that the points span 0 to 1; as `socrates.pareto` measures.
+
+    >>> distances([Score(0.1, 0.3, 0), Score(0.3, 0.1, 0), Score(0.2, 0.1, 0)])
+    [1.0, 1.0, 0.5]
+    """
+    columns = [_scaled([point[axis] for point in points]) for axis in (0, 1)]
+    return [round(math.hypot(*pair), 12) for pair in zip(*columns, strict=True)]
+
+
+def _scaled(values: list[float]) -> list[float]:
+    low, width = min(values), max(values) - min(values)
+    return [(value - low) / width if width > 0 else 0.0 for value in values]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"

@@ -1,0 +1,125 @@
+"""Candidates that optuna proposes, within the range of a grid: two objectives, validation error and ECE."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from socrates.engine.candidates import Candidate, Grid, candidate_of
+from socrates.engine.choice import Result
+from socrates.experiment import Experiment, Value
+
+SEED = 1
+WORST = (1.0, 1.0)  # what a collapsed candidate is told as, so that the search leaves its surroundings
+
+
+class Trials:
+    """Asks optuna for candidates, some at once, and tells it their scores; a stopped study goes on where it was.
+
+    What is asked depends on the numbers told before and on the trial's own number alone: a study that was stopped
+    asks for the same candidates as one that was not.
+    """
+
+    def __init__(self, base: Experiment, grid: Grid, trials: int, at_once: int, journal: Path) -> None:
+        self.base, self.grid, self.num_trials = base, grid, trials
+        self.study = _open(journal)
+        if "at_once" not in self.study.user_attrs:
+            self.study.set_user_attr("at_once", at_once)
+        self.at_once: int = self.study.user_attrs["at_once"]  # as it began, on however many cores it goes on
+        self.started = False
+        self.pending: dict[int, Candidate] = {}  # by trial number
+
+    def ask(self) -> list[Candidate]:
+        """The next candidates; at first also those of earlier sessions; none at the end."""
+        old = self.study.get_trials(deepcopy=False)[: self.num_trials]
+        first, self.started = not self.started, True
+        batches = -(-len(old) // self.at_once) if first and old else len(old) // self.at_once + 1
+        end = min(batches * self.at_once, self.num_trials)
+        asked = {trial.number: self._ask(trial) for trial in old} if first else {}
+        asked |= {number: self._ask() for number in range(len(old), end)}
+        open_ = {trial.number for trial in self.study.get_trials(deepcopy=False) if not trial.state.is_finished()}
+        self.pending = {number: candidate for number, candidate in asked.items() if number in open_}
+        return list(asked.values())
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """The scores of what was asked for last."""
+        from optuna.trial import TrialState
+
+        found = {result.candidate.experiment: result for result in results}
+        for number, candidate in self.pending.items():
+            result = found.get(candidate.experiment)
+            if result is None or result.failed:
+                self.study.tell(number, state=TrialState.FAIL)
+            else:
+                self.study.tell(number, result.mean[:2] if result.ranked else WORST)
+
+    def _ask(self, old: Any = None) -> Candidate:
+        import optuna
+
+        number = len(self.study.get_trials(deepcopy=False)) if old is None else old.number
+        self.study.sampler = optuna.samplers.TPESampler(seed=SEED + number, multivariate=True, constant_liar=True)
+        if old is None:
+            trial: Any = self.study.ask()
+        elif set(old.params) >= {parameter(name, values) for name, values in self.grid.items()}:
+            trial = optuna.trial.FixedTrial(old.params)
+        else:
+            trial = optuna.trial.Trial(self.study, old._trial_id)  # it was stopped while it was asked
+        return candidate_of(self.base, {name: suggest(trial, name, values) for name, values in self.grid.items()})
+
+
+def parameter(name: str, values: Sequence[Value]) -> str:
+    """What optuna calls an option: values that are close to 1 are searched by the logarithm of what is missing.
+
+    >>> parameter("alpha", (0.8, 0.99)), parameter("gamma", (1.0, 2.0))
+    ('log10(1 - alpha)', 'gamma')
+    """
+    return f"log10(1 - {name})" if near_one(values) else name
+
+
+def near_one(values: Sequence[Value]) -> bool:
+    """Whether values are momentum-like: several numbers in (0.5, 1)."""
+    numbers = [value for value in values if isinstance(value, float) and 0.5 < value < 1]
+    return len(numbers) == len(values) and len(set(numbers)) > 1
+
+
+def suggest(trial: Any, name: str, values: Sequence[Value]) -> Value:
+    """A value between the smallest and the largest; one of them if they are not numbers.
+
+    Whole numbers stay whole; others have three significant digits, so that directories keep readable names.
+
+    >>> from optuna.trial import FixedTrial
+    >>> suggest(FixedTrial({"log10(1 - alpha)": -1.5}), "alpha", (0.8, 0.99))
+    0.9684
+    >>> suggest(FixedTrial({"gamma": 1.23456}), "gamma", (1.0, 4.0))
+    1.23
+    """
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) < len(values) or len(set(values)) == 1:
+        return trial.suggest_categorical(name, list(dict.fromkeys(values)))
+    low, high = min(numbers), max(numbers)
+    if near_one(values):
+        exponent = trial.suggest_float(parameter(name, values), math.log10(1 - high), math.log10(1 - low))
+        return min(max(round(1 - float(f"{10**exponent:.3g}"), 12), low), high)
+    wide = low > 0 and high / low >= 100
+    if all(isinstance(value, int) for value in numbers):
+        return trial.suggest_int(name, int(low), int(high), log=wide)
+    value = trial.suggest_float(name, float(low), float(high), log=wide)
+    return min(max(float(f"{value:.3g}"), low), high)
+
+
+def _open(journal: Path) -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError("--trials needs the package optuna: pip install optuna") from error
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    storage = JournalStorage(JournalFileBackend(str(journal)))
+    return optuna.create_study(
+        storage=storage, study_name="tune", directions=["minimize", "minimize"], load_if_exists=True
+    )

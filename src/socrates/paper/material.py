@@ -1,0 +1,123 @@
+"""What a table or figure of the paper is made from: runs by setting and column, asked for first, read later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..experiment import Experiment, Part
+from ..report.aggregate import Group, RunData, Skipped, read_run, setting_of
+from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
+from .scales import Scale
+from .settings import find_setting
+
+Columns = dict[str, Experiment]  # by the heading of the column, with any seed
+Wanted = dict[str, dict[str, list[Experiment]]]  # by setting and column, one a seed
+
+GAMMAS = (0.0, 1.0, 2.0, 3.0, 4.0)
+ALPHAS = (0.8, 0.9, 0.99, 0.999, 1.0)
+BETAS = {
+    "β": "socrates",
+    "β known": "socrates:beta-known",
+    "β fixed": "socrates:beta-fixed",
+    "no β": "socrates:no-beta",
+}
+ABLATIONS = {
+    "Socrates": "socrates",
+    "no β": "socrates:no-beta",
+    "no focal": "socrates:no-focal",
+    "no focal (unknown)": "socrates:no-focal-unknown",
+    "no focal (true)": "socrates:no-focal-true",
+    "no focal, β": "socrates:no-focal-no-beta",
+    "no focal (unknown), β": "socrates:no-focal-unknown-no-beta",
+    "no focal (true), β": "socrates:no-focal-true-no-beta",
+    "no target": "socrates:no-target",
+    "no target, focal": "socrates:no-target-no-focal",
+}
+
+
+@dataclass(frozen=True)
+class Material:
+    """The finished runs of a recipe as groups, by setting and column."""
+
+    scale: Scale
+    groups: dict[str, dict[str, Group]]
+
+
+def methods(setting: str, titles: Iterable[str] = tuple(METHODS_OF_PAPER)) -> Columns:
+    """The paper's methods with their final hyperparameters.
+
+    >>> list(methods("svhn-vgg16", ("Socrates", "MC"))), methods("svhn-vgg16")["MC"].method
+    (['Socrates', 'MC'], Part('ce_dece'))
+    """
+    return {title: final_experiment(setting, METHODS_OF_PAPER[title]) for title in titles}
+
+
+def varied(setting: str, option: str, values: Sequence[float], symbol: str) -> Columns:
+    """Socrates' final hyperparameters with one of them varied.
+
+    >>> list(varied("cifar100-vgg16", "gamma", (0.0, 1.0), "γ"))
+    ['γ = 0', 'γ = 1']
+    """
+    final = final_experiment(setting, "socrates")
+    options = dict(final.method.options)
+    return {
+        f"{symbol} = {value:g}": replace(final, method=Part("socrates", **{**options, option: value}))
+        for value in values
+    }
+
+
+def variants(setting: str, names: Mapping[str, str]) -> Columns:
+    """Ablations with the final hyperparameters of Socrates in that setting."""
+    return {title: final_experiment(setting, name) for title, name in names.items()}
+
+
+def gamma_alpha_grid(setting: str) -> Columns:
+    """Socrates with every gamma and alpha of the paper's grid, and its final batch size."""
+    batch_size = final_choice(setting, "socrates").batch_size
+    grid = [run for run in tuning_experiments(setting, "socrates") if run.optimization.batch_size == batch_size]
+    return {f"γ = {o['gamma']:g}, α = {o['alpha']:g}": run for run in grid for o in [dict(run.method.options)]}
+
+
+def searched(setting: str) -> Columns:
+    """Every point of every method's grid; the heading is the method and a number."""
+    return {
+        f"{title} {number}": experiment
+        for title, method in METHODS_OF_PAPER.items()
+        for number, experiment in enumerate(tuning_experiments(setting, method), start=1)
+    }
+
+
+def wanted_runs(
+    columns: Callable[[str], Columns], settings: Sequence[str], scale: Scale, seeds: Callable[[str], Sequence[int]]
+) -> Wanted:
+    """The runs of some columns in some settings at a scale, one for each seed."""
+    return {
+        setting: {
+            title: [scale.experiment(setting, replace(experiment, seed=seed)) for seed in seeds(setting)]
+            for title, experiment in columns(find_setting(setting).name).items()
+        }
+        for setting in settings
+    }
+
+
+def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[Material, list[Skipped]]:
+    """The runs that are there and whole, and what is missing; a column without any run is left out."""
+    groups: dict[str, dict[str, Group]] = {}
+    missing: list[Skipped] = []
+    for setting, columns in wanted.items():
+        for title, experiments in columns.items():
+            runs = [run for one in experiments if (run := _read(root / one.name, missing)) is not None]
+            if runs:
+                group = Group(setting_of(experiments[0]), title, runs[0].experiment, tuple(runs))
+                groups.setdefault(setting, {})[title] = group
+    return Material(scale, groups), missing
+
+
+def _read(directory: Path, missing: list[Skipped]) -> RunData | None:
+    try:
+        return read_run(directory)
+    except (ValueError, OSError, LookupError, TypeError, AttributeError) as error:
+        missing.append(Skipped(directory, str(error)))
+        return None

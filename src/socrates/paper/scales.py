@@ -1,0 +1,122 @@
+"""How large a reproduction is: the paper's own settings, or stand-ins that fit a laptop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..experiment import Experiment, Optimization, Part, Value
+from .settings import SETTINGS
+
+LAPTOP_EPOCHS = 60  # the paper's epochs of interest, 25 to 300, fall on whole ones
+LAPTOP_IMAGES = 2_000  # of a data set that is larger than digits
+BATCH_DIVISOR = 4
+SMALLEST_QUEUE = 8
+STAND_INS: dict[str, Part] = {
+    "cifar10-vgg16": Part("cnn", width=4),
+    "svhn-vgg16": Part("mlp", width=64),
+    "food101-resnet34": Part("resnet20", width=4),
+    "cifar100-vgg16": Part("mlp"),
+    "cifar100-resnet110": Part("resnet20", width=8),
+    "cifar100-vit": Part("vit", patch=4, dim=64, depth=1, heads=4, dropout=0.0),
+    "cifar100-vit_transfer": Part("mlp", depth=3),
+}
+
+
+@dataclass(frozen=True)
+class PaperScale:
+    """The paper's data, models and epochs."""
+
+    name: str = "paper"
+    note: str = ""
+
+    def experiment(self, setting: str, experiment: Experiment) -> Experiment:
+        """As it is."""
+        return experiment
+
+    def epoch(self, setting: str, epoch: int) -> int:
+        """As it is."""
+        return epoch
+
+    def title(self, setting: str) -> str:
+        """The paper's."""
+        return SETTINGS[setting].title
+
+
+@dataclass(frozen=True)
+class LaptopScale:
+    """The paper's methods, seeds and hyperparameter rules on little data, with small models and few epochs.
+
+    Start epochs and the schedule keep their place in the training, batches are a quarter, CCL-SC's queues keep their
+    ratio to the data. Nothing is pretrained: the stand-in for transfer learning starts from scratch, at the usual rate.
+
+    >>> from .grid import final_experiment
+    >>> small = LaptopScale().experiment("cifar100-vgg16", final_experiment("cifar100-vgg16", "sat"))
+    >>> small.dataset, small.model, small.method
+    (Part('digits'), Part('mlp'), Part('sat', alpha=0.9, start_epoch=40))
+    """
+
+    dataset: str = "digits"
+    name: str = "laptop"
+
+    @property
+    def num_train(self) -> int | None:
+        """Of the data set's training images; None for all of them."""
+        return None if self.dataset == "digits" else LAPTOP_IMAGES
+
+    @property
+    def note(self) -> str:
+        """For every output."""
+        images = "300" if self.num_train is None else f"{self.num_train:,}"
+        return (
+            f"Laptop scale: {images} training images of {self.dataset}, small models and {LAPTOP_EPOCHS} epochs stand "
+            f"in for the paper's settings; these numbers do not compare with the published ones."
+        )
+
+    def experiment(self, setting: str, experiment: Experiment) -> Experiment:
+        """The stand-in for a run of the paper."""
+        before = experiment.optimization
+        return replace(
+            experiment,
+            dataset=Part(self.dataset),
+            model=STAND_INS[setting],
+            method=self._method(setting, experiment.method),
+            num_train=self.num_train,
+            keep_every=LAPTOP_EPOCHS,
+            optimization=replace(
+                before,
+                epochs=LAPTOP_EPOCHS,
+                batch_size=max(1, before.batch_size // BATCH_DIVISOR),
+                learning_rate=Optimization().learning_rate,
+                backbone_factor=1.0,
+                halve_every=self.epoch(setting, before.halve_every),
+                milestones=tuple(self.epoch(setting, epoch) for epoch in before.milestones),
+            ),
+        )
+
+    def epoch(self, setting: str, epoch: int) -> int:
+        """Where an epoch of the paper falls.
+
+        >>> LaptopScale().epoch("cifar100-vgg16", 150), LaptopScale().epoch("cifar100-vit_transfer", 25)
+        (30, 30)
+        """
+        return max(min(epoch, 1), round(epoch * LAPTOP_EPOCHS / SETTINGS[setting].last_epoch))
+
+    def title(self, setting: str) -> str:
+        """What is trained, and what it stands in for.
+
+        >>> LaptopScale().title("cifar100-vgg16")
+        'digits, mlp (for CIFAR-100, VGG-16)'
+        """
+        return f"{self.dataset}, {STAND_INS[setting].name} (for {SETTINGS[setting].title})"
+
+    def _method(self, setting: str, method: Part) -> Part:
+        options: dict[str, Value] = dict(method.options)
+        if options.get("start_epoch"):
+            options["start_epoch"] = self.epoch(setting, int(options["start_epoch"]))  # type: ignore[arg-type]
+        if "queue_size" in options:
+            share = (self.num_train or 300) / 45_000
+            options["queue_size"] = max(SMALLEST_QUEUE, round(share * int(options["queue_size"])))  # type: ignore
+        return Part(method.name, **options)
+
+
+Scale = PaperScale | LaptopScale

@@ -1,0 +1,206 @@
+"""Reading and grouping run directories: what is whole is read, what is not is listed with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from report_runs import experiment, make_run
+from socrates.experiment import Part
+from socrates.report.aggregate import find_runs, group_runs, labels, mean_std, method_label, read_run, read_runs
+
+
+def read_all(root):
+    return read_runs(find_runs(root))
+
+
+def test_groups_by_setting_and_all_but_the_seed(tmp_path):
+    for seed in (3, 1, 2):
+        make_run(tmp_path, experiment("socrates", seed, gamma=2.0))
+    make_run(tmp_path, experiment("socrates", 1, gamma=1.0))
+    make_run(tmp_path, experiment("ce", 1, epochs=4))
+    runs, skipped = read_all(tmp_path)
+    assert not skipped
+    groups = {setting.title: found for setting, found in group_runs(runs).items()}
+    assert set(groups) == {"digits, mlp, 6 epochs", "digits, mlp, 4 epochs"}
+    seeds = {group.label: group.seeds for group in groups["digits, mlp, 6 epochs"]}
+    assert seeds == {"Socrates γ=2": (1, 2, 3), "Socrates γ=1": (1,)}
+
+
+def test_values_and_curves_are_one_row_a_run(tmp_path):
+    for seed, ece in ((1, 0.02), (2, 0.04)):
+        make_run(tmp_path, experiment("sat", seed), test={"ece": ece})
+    ((group,),) = group_runs(read_all(tmp_path)[0]).values()
+    assert group.values("ece").tolist() == [0.02, 0.04]
+    assert group.values("ece", scaler="matrix", reading="spread").tolist() == [0.02, 0.04]
+    assert np.isnan(group.values("no such metric")).all()
+    assert np.isnan(group.values("ece", scaler="no such scaler")).all()
+    assert group.curve("val_ece").shape == group.curve("beta").shape == (2, 6)
+    assert group.epochs.tolist() == [1, 2, 3, 4, 5, 6]
+    assert np.isnan(group.curve("no such curve")).all()
+
+
+def test_a_model_without_unknown_class_has_one_reading(tmp_path):
+    run = read_run(make_run(tmp_path, experiment("ce")))
+    assert not run.unknown_class
+    assert run.values(reading="spread") == run.values(reading="answer") is not None
+    assert run.values(scaler="readout") is None
+
+
+def test_predictions_are_those_of_the_evaluation(tmp_path):
+    run = read_run(make_run(tmp_path, experiment("socrates"), num_classes=5, num_test=40))
+    logits, labels_, num_classes = run.predictions("test")
+    assert (logits.shape, labels_.shape, num_classes) == ((40, 6), (40,), 5)
+    values = run.values()
+    assert values is not None
+    assert values["accuracy"] == pytest.approx((logits.argmax(axis=1) == labels_).mean())
+
+
+def test_made_up_runs_have_the_shape_of_evaluated_ones(tmp_path):
+    quick = read_run(make_run(tmp_path / "quick", experiment("sat")))
+    exact = read_run(make_run(tmp_path / "exact", experiment("sat"), exact=True))
+    for scaler, splits in exact.evaluation["results"].items():
+        for split, readings in splits.items():
+            for reading, metrics in readings.items():
+                assert quick.evaluation["results"][scaler][split][reading].keys() == metrics.keys()
+    for reading in ("answer", "abstain", "renormalize", "spread"):
+        one, other = quick.values(reading=reading), exact.values(reading=reading)
+        assert one is not None
+        assert other is not None
+        for metric in ("accuracy", "ece", "nll", "brier"):
+            assert one[metric] == pytest.approx(other[metric], abs=1e-5), (reading, metric)
+
+
+def test_of_two_runs_with_one_seed_the_first_counts(tmp_path):
+    for folder in ("a", "b"):
+        make_run(tmp_path / folder, experiment("ce"))
+    ((group,),) = group_runs(read_all(tmp_path)[0]).values()
+    assert [run.directory.parent.name for run in group.runs] == ["a"]
+
+
+def test_collapse_is_carried_on(tmp_path):
+    directory = make_run(tmp_path, experiment("sat"), collapsed="every answer is class 3")
+    assert read_run(directory).collapsed == "every answer is class 3"
+
+
+def test_labels_tell_apart_what_the_method_does_not():
+    one = experiment("focal", gamma=2.0)
+    faster = dataclasses.replace(one, optimization=dataclasses.replace(one.optimization, learning_rate=0.5))
+    assert labels([one, faster]) == ["Focal γ=2, learning_rate 0.1", "Focal γ=2, learning_rate 0.5"]
+    assert labels([one]) == ["Focal γ=2"]
+    assert method_label(Part("package.module:loss", start_epoch=3)) == "package.module loss E_s=3"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1.0, 2.0, 6.0], (3.0, np.sqrt(7))), ([4.0], (4.0, np.nan)), ([], (np.nan, np.nan))]
+)
+def test_mean_and_sample_deviation(values, expected):
+    np.testing.assert_allclose(mean_std(np.array(values)), expected)
+
+
+def write(name, content):
+    return lambda directory: (directory / name).write_text(content)
+
+
+def edit(name, change):
+    def damage(directory):
+        path = directory / name
+        value = json.loads(path.read_text())
+        change(value)
+        path.write_text(json.dumps(value))
+
+    return damage
+
+
+def cut(name, size):
+    return lambda directory: (directory / name).write_bytes((directory / name).read_bytes()[:size])
+
+
+def remove(name):
+    return lambda directory: (directory / name).unlink()
+
+
+DAMAGES = {
+    "experiment empty": (write("experiment.json", ""), "experiment.json is damaged"),
+    "experiment truncated": (cut("experiment.json", 50), "experiment.json is damaged"),
+    "logits truncated": (cut("predictions/test-0006.npz", 10), None),  # logits are read when asked for
+    "experiment a list": (write("experiment.json", "[1, 2]"), "damaged .TypeError"),
+    "experiment a number": (write("experiment.json", "5"), "damaged .TypeError"),
+    "experiment of another version": (edit("experiment.json", lambda v: v.pop("seed")), "'seed'. are missing"),
+    "dataset a string": (edit("experiment.json", lambda v: v.update(dataset="digits")), "damaged .TypeError"),
+    "dataset without name": (edit("experiment.json", lambda v: v["dataset"].pop("name")), "damaged .KeyError: 'name'"),
+    "method a number": (edit("experiment.json", lambda v: v["method"].update(name=3)), "must be words"),
+    "option a list": (edit("experiment.json", lambda v: v["method"]["options"].update(a=[1])), "unhashable"),
+    "seed a string": (edit("experiment.json", lambda v: v.update(seed="1")), "numbers whole"),
+    "subset a string": (edit("experiment.json", lambda v: v.update(num_train="many")), "numbers whole"),
+    "epochs a string": (edit("experiment.json", lambda v: v["optimization"].update(epochs="6")), "numbers whole"),
+    "no epochs": (remove("epochs.jsonl"), "0 lines"),
+    "epochs empty": (write("epochs.jsonl", ""), "0 lines"),
+    "epochs truncated": (cut("epochs.jsonl", 900), "lines that are not those of epochs 1 to 6"),
+    "epochs damaged": (write("epochs.jsonl", '{"epoch": 1}\n{"epo\n{"epoch": 3}\n'), "line 2 is damaged"),
+    "epochs not text": (lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"), "codec can't decode"),
+    "epochs of lists": (write("epochs.jsonl", "[1]\n" * 6), "damaged .AttributeError"),
+    "epochs of numbers": (write("epochs.jsonl", "1\n" * 6), "damaged .TypeError"),
+    "epochs without epoch": (write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6), "not those of epochs"),
+    "epochs of words": (write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'), "could not convert"),
+    "epochs too large": (write("epochs.jsonl", '{"epoch": 1' + "0" * 400 + "}\n"), "damaged .OverflowError"),
+    "no evaluation": (remove("evaluation.json"), "evaluation.json is not there"),
+    "evaluation truncated": (cut("evaluation.json", 500), "evaluation.json is damaged"),
+    "evaluation a list": (write("evaluation.json", "[]"), "has no 'epoch'"),
+    "evaluation a number": (write("evaluation.json", "3"), "has no 'epoch'"),
+    "evaluation without results": (edit("evaluation.json", lambda v: v.pop("results")), "has no 'results'"),
+    "results a list": (edit("evaluation.json", lambda v: v.update(results=[1])), "damaged .AttributeError"),
+    "split a list": (edit("evaluation.json", lambda v: v["results"]["none"].update(test=[1])), "AttributeError"),
+    "metric a word": (
+        edit("evaluation.json", lambda v: v["results"]["none"]["test"]["answer"].update(ece="low")),
+        "ece are not numbers",
+    ),
+    "evaluated epoch a word": (edit("evaluation.json", lambda v: v.update(epoch="last")), "the epoch 'last'"),
+    "not finished": (remove("finished.json"), "unfinished: 6 of 6 epochs are done"),
+    "finished truncated": (cut("finished.json", 3), "finished.json is damaged"),
+    "finished a list": (write("finished.json", "[]"), "damaged .AttributeError"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_listed_and_never_fatal(tmp_path, name):
+    damage, reason = DAMAGES[name]
+    make_run(tmp_path, experiment("sat", seed=2))
+    directory = make_run(tmp_path, experiment("sat", seed=1))
+    damage(directory)
+    runs, skipped = read_all(tmp_path)
+    assert [run.experiment.seed for run in runs] == ([2] if reason else [1, 2])
+    assert [one.directory for one in skipped] == ([directory] if reason else [])
+    assert all(re.search(reason, one.reason) for one in skipped), skipped
+    (groups,) = group_runs(runs).values()
+    assert [group.label for group in groups] == ["SAT"]
+
+
+def test_unfinished_runs_say_how_far_they_came(tmp_path):
+    directory = make_run(tmp_path, experiment("ce"), epochs=2)
+    runs, ((skipped, reason),) = read_all(tmp_path)
+    assert (runs, skipped) == ([], directory)
+    assert reason == "unfinished: 2 of 6 epochs are done"
+
+
+def test_a_diverged_run_is_read_with_numbers_missing(tmp_path):
+    directory = make_run(tmp_path, experiment("ce"))
+    edit("evaluation.json", lambda value: value.update(results={}))(directory)
+    lines = [json.dumps({"epoch": epoch, "val_ece": None, "collapsed": "no"}) + "\n" for epoch in range(1, 7)]
+    write("epochs.jsonl", "".join(lines))(directory)
+    ((group,),) = group_runs(read_all(tmp_path)[0]).values()
+    assert np.isnan(group.values("ece")).all()
+    assert np.isnan(group.curve("val_ece")).all()
+    assert "collapsed" not in group.runs[0].curves
+
+
+def test_find_runs_goes_down_folders_and_names_what_is_none(tmp_path):
+    one, other = make_run(tmp_path / "a", experiment("ce")), make_run(tmp_path / "b" / "c", experiment("ce"))
+    assert find_runs(tmp_path) == find_runs([tmp_path / "a", str(tmp_path / "b"), one]) == [one, other]
+    assert find_runs(one) == [one]
+    with pytest.raises(FileNotFoundError, match="is no folder: give a run directory"):
+        find_runs(tmp_path / "d")

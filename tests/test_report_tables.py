@@ -1,0 +1,259 @@
+"""Tables: ranks, layout, and numbers by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from scipy import stats
+
+from report_runs import experiment, make_run
+from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
+from socrates.report.comparisons import MAX_COLUMNS, METRICS, performance_table, posthoc_table, reading_table
+from socrates.report.listings import runs_table, significance_table, skipped_table
+from socrates.report.tables import Row, emphasis
+
+NAN = math.nan
+
+
+def settings_of(root):
+    return group_runs(read_runs(find_runs(root))[0])
+
+
+def cells(table, *keys):
+    """The cells of the one row with these keys (a part of them is enough), by head."""
+    (row,) = [row for row in table.rows if set(keys) <= set(row.keys)]
+    return dict(zip(table.heads[len(row.keys) :], row.cells, strict=True))
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three methods with known accuracies and ECEs over three seeds."""
+    numbers = {
+        "ce": [(0.90, 0.050), (0.92, 0.060), (0.94, 0.070)],
+        "focal": [(0.91, 0.040), (0.91, 0.041), (0.91, 0.042)],
+        "socrates": [(0.92, 0.010), (0.93, 0.020), (0.94, 0.030)],
+    }
+    for method, found in numbers.items():
+        for seed, (accuracy, ece) in enumerate(found, start=1):
+            make_run(tmp_path, experiment(method, seed), test={"accuracy": accuracy, "ece": ece})
+    return settings_of(tmp_path)
+
+
+# Ranks
+
+
+@pytest.mark.parametrize(
+    ("values", "larger", "places"),
+    [
+        ([1.0, 2.0, 3.0], False, ["best", "second", None]),
+        ([1.0, 2.0, 3.0], True, [None, "second", "best"]),
+        ([1.06, 1.07, 6.47, 1.07], False, ["best", "second", None, "second"]),  # a row of the paper
+        ([0.281, 0.284, 0.30], False, ["best", "best", "second"]),  # both print 0.28
+        ([NAN, 2.0, 1.0], False, [None, "second", "best"]),
+        ([NAN, NAN], False, [None, None]),
+        ([5.0], False, [None]),
+        ([5.0, 5.001], False, [None, None]),
+        ([-0.001, 0.001, 1.0], False, ["best", "best", "second"]),  # -0.00 is 0.00
+        ([], True, []),
+    ],
+)
+def test_emphasis(values, larger, places):
+    assert emphasis(values, larger) == places
+
+
+def test_emphasis_follows_the_printed_digits():
+    assert emphasis([0.1234, 0.1235, 0.2], False, ".4f") == ["best", "second", None]
+    assert emphasis([0.1234, 0.1235, 0.2], False, ".2f") == ["best", "best", "second"]
+
+
+# Comparisons
+
+
+def test_performance_by_hand(three):
+    table = performance_table(three)
+    assert table.heads == ("Setting", "Metric", "CE", "Focal", "Socrates")
+    accuracy, ece = cells(table, "Acc (%)"), cells(table, "ECE (%)")
+    assert [cell.text for cell in accuracy.values()] == ["92.00 ± 2.00", "91.00 ± 0.00", "93.00 ± 1.00"]
+    assert [cell.emphasis for cell in accuracy.values()] == ["second", None, "best"]
+    assert [cell.text for cell in ece.values()] == ["6.00 ± 1.00", "4.10 ± 0.10", "2.00 ± 1.00"]
+    assert [cell.emphasis for cell in ece.values()] == [None, "second", "best"]
+    assert {cell.n for cell in ece.values()} == {3}
+    assert [row.keys[1] for row in table.rows] == [metric.head for metric in METRICS.values()]
+
+
+def test_nll_and_brier_score_are_not_in_percent(tmp_path):
+    make_run(tmp_path, experiment("ce"), test={"nll": 1.23456, "brier": 0.5})
+    table = performance_table(settings_of(tmp_path))
+    assert cells(table, "NLL")["CE"].text == "1.235"
+    assert cells(table, "Brier score")["CE"].text == "0.500"
+
+
+def test_split_and_reading_choose_the_numbers(three):
+    (groups,) = three.values()
+    table = performance_table(three, "val", "spread")
+    expected = 100 * groups[2].values("ece", split="val", reading="spread").mean()
+    assert cells(table, "ECE (%)")["Socrates"].mean == pytest.approx(expected)
+    assert table.name == "val-performance-spread"
+    assert any("spread" in note for note in table.notes)
+
+
+def test_collapsed_groups_are_marked_and_not_ranked(tmp_path):
+    for seed in (1, 2):
+        make_run(tmp_path, experiment("ce", seed), test={"ece": 0.05})
+        make_run(tmp_path, experiment("focal", seed), test={"ece": 0.07})
+        reason = "every answer is class 3" if seed == 2 else None
+        make_run(tmp_path, experiment("sat", seed), test={"ece": 0.001}, collapsed=reason)
+    table = performance_table(settings_of(tmp_path))
+    ece = cells(table, "ECE (%)")
+    assert [ece[method].emphasis for method in ("CE", "Focal", "SAT")] == ["best", "second", None]
+    assert [ece[method].mark for method in ("CE", "Focal", "SAT")] == ["", "", "†"]
+    assert "† SAT collapsed and is not ranked: every answer is class 3 (seed 2)." in table.notes
+
+
+def published(group, metric, scaler="none"):
+    if metric in ("nll", "brier") or group.method == "focal":
+        return None
+    caveats = {"cw_ece": ("cut", "A sentence."), "ada_ece": "unequal"}.get(metric, ())
+    return SimpleNamespace(mean=4.39, std=0.25 if group.method == "socrates" else None, caveat=caveats)
+
+
+def test_published_rows_stand_beneath_ours_with_footnotes(three):
+    table = performance_table(three, published=published, published_notes={"cut": "Cut off.", "unequal": "Unequal."})
+    assert table.heads[:3] == ("Setting", "Metric", "Source")
+    sources = [(row.keys[1], row.keys[2]) for row in table.rows]
+    assert sources[:4] == [("Acc (%)", "ours"), ("Acc (%)", "published"), ("ECE (%)", "ours"), ("ECE (%)", "published")]
+    assert ("NLL", "published") not in sources
+    found = cells(table, "CW-ECE (%)", "published")
+    assert [cell.text for cell in found.values()] == ["4.39", "–", "4.39 ± 0.25"]
+    assert [cell.mark for cell in found.values()] == ["b,c", "", "b,c"]
+    assert all(cell.emphasis is None for cell in found.values())
+    assert table.notes[-3:] == ("a: Unequal.", "b: Cut off.", "c: A sentence.")
+
+
+def test_without_published_numbers_there_is_no_source(three):
+    assert performance_table(three, published=lambda group, metric: None) == performance_table(three)
+
+
+def test_more_settings_share_columns_without_their_options(tmp_path):
+    for epochs, gamma in ((4, 1.0), (6, 2.0)):
+        make_run(tmp_path, experiment("focal", epochs=epochs, gamma=gamma))
+        make_run(tmp_path, experiment("ce", epochs=epochs))
+    table = performance_table(settings_of(tmp_path))
+    assert table.heads == ("Setting", "Metric", "CE", "Focal")
+    assert {"digits, mlp, 4 epochs: Focal γ=1.", "digits, mlp, 6 epochs: Focal γ=2."} <= set(table.notes)
+
+
+def test_a_method_missing_in_a_setting_leaves_its_cells_empty(tmp_path):
+    make_run(tmp_path, experiment("ce", epochs=4))
+    make_run(tmp_path, experiment("focal", epochs=6))
+    table = performance_table(settings_of(tmp_path))
+    assert cells(table, "ECE (%)", "digits, mlp, 4 epochs")["Focal"].text == "–"
+
+
+@pytest.mark.parametrize("number", [MAX_COLUMNS, MAX_COLUMNS + 1, 32])
+def test_many_methods_become_rows(tmp_path, number):
+    for gamma in range(number):
+        make_run(tmp_path, experiment("focal", gamma=float(gamma)), test={"ece": 0.01 * (gamma + 1)})
+    table = performance_table(settings_of(tmp_path))
+    if number <= MAX_COLUMNS:
+        assert len(table.heads) == 2 + number
+        places = {head: cell.emphasis for head, cell in cells(table, "ECE (%)").items()}
+    else:
+        assert table.heads == ("Setting", "Method", *(metric.head for metric in METRICS.values()))
+        assert len(table.rows) == number
+        places = {row.keys[1]: row.cells[1].emphasis for row in table.rows}
+    assert {key for key, place in places.items() if place == "best"} == {"Focal γ=0"}
+    assert {key for key, place in places.items() if place == "second"} == {"Focal γ=1"}
+
+
+def test_transposed_tables_keep_published_rows(tmp_path):
+    for gamma in range(12):
+        make_run(tmp_path, experiment("socrates", gamma=float(gamma)))
+    table = performance_table(settings_of(tmp_path), published=published)
+    assert table.heads[:3] == ("Setting", "Method", "Source")
+    assert [row.keys[2] for row in table.rows] == ["ours", "published"] * 12
+
+
+def test_posthoc_has_a_column_for_each_scaler(tmp_path):
+    for seed in (1, 2):
+        make_run(tmp_path, experiment("ce", seed))
+        make_run(tmp_path, experiment("sat", seed))
+    settings = settings_of(tmp_path)
+    table = posthoc_table(settings)
+    expected = ["CE", "CE + TS", "CE + VS", "CE + MS", "SAT", "SAT + TS", "SAT + VS", "SAT + MS", "SAT + RS"]
+    assert list(table.heads[2:]) == expected
+    (groups,) = settings.values()
+    values = 100 * groups[1].values("ece", scaler="readout")
+    found = cells(table, "ECE (%)")["SAT + RS"]
+    assert (found.mean, found.std) == pytest.approx((values.mean(), values.std(ddof=1)))
+
+
+def test_posthoc_asks_for_published_numbers_by_scaler(tmp_path):
+    make_run(tmp_path, experiment("ce"))
+    asked = []
+    posthoc_table(settings_of(tmp_path), published=lambda group, metric, scaler: asked.append((metric, scaler)))
+    assert ("ece", "matrix") in asked
+    assert ("ece", "readout") not in asked
+
+
+def test_readings_stand_side_by_side(three):
+    (groups,) = three.values()
+    table = reading_table(three, "val")
+    assert table.heads == ("Setting", "Method", "Metric", "answer", "abstain", "renormalize", "spread")
+    assert {row.keys[1] for row in table.rows} == {"Socrates"}
+    for reading, cell in cells(table, "ECE (%)").items():
+        assert cell.mean == pytest.approx(100 * groups[2].values("ece", split="val", reading=reading).mean())
+
+
+# Listings
+
+
+def test_significance_by_scipy(three):
+    table = significance_table(three)
+    ce, focal = cells(table, "Acc (%)", "CE"), cells(table, "Acc (%)", "Focal")
+    pairs = {"CE": [90.0, 92, 94], "Focal": [91.0, 91, 91]}
+    tests = {label: stats.ttest_rel(values, [92.0, 93, 94]) for label, values in pairs.items()}
+    assert (ce["Reference"], ce["Seeds"].mean) == ("Socrates", 3)
+    assert ce["Difference"].mean == pytest.approx(-1)
+    interval = tests["CE"].confidence_interval(0.95)
+    assert (ce["95 % from"].mean, ce["95 % to"].mean) == pytest.approx((interval.low, interval.high))
+    assert focal["p (Holm)"].mean == pytest.approx(2 * tests["Focal"].pvalue)
+    assert ce["p (Holm)"].mean == pytest.approx(max(tests["CE"].pvalue, 2 * tests["Focal"].pvalue))
+    assert ce["Verdict"] == "within seed noise"
+    assert cells(table, "ECE (%)", "CE")["Verdict"] == "larger than seed noise"  # 4 points for each seed
+
+
+def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
+    for method, ece, accuracy in (("ce", 0.05, 0.95), ("focal", 0.02, 0.90), ("sat", 0.01, 0.99)):
+        collapsed = "every answer is class 0" if method == "sat" else None
+        make_run(tmp_path, experiment(method), test={"ece": ece, "accuracy": accuracy}, collapsed=collapsed)
+    table = significance_table(settings_of(tmp_path))
+    assert cells(table, "ECE (%)", "CE")["Reference"] == "Focal"
+    assert cells(table, "Acc (%)", "Focal")["Reference"] == "CE"
+    assert cells(table, "ECE (%)", "CE")["Verdict"] == "too few seeds"
+    assert cells(table, "ECE (%)", "SAT")["Difference"].mark == "†"
+
+
+def test_a_method_alone_has_no_differences(tmp_path):
+    make_run(tmp_path, experiment("ce"))
+    assert significance_table(settings_of(tmp_path)).rows == ()
+
+
+def test_runs_one_line_each(tmp_path):
+    directory = make_run(tmp_path, experiment("sat", 7), test={"accuracy": 0.5, "ece": 0.25}, collapsed="why")
+    settings = settings_of(tmp_path)
+    (row,) = runs_table(settings).rows
+    assert row.keys == (directory.name,)
+    assert row.cells[:3] == ("digits, mlp, 6 epochs", "SAT", "7")
+    assert [cell.text for cell in row.cells[3:6]] == ["6", "50.00", "25.00"]
+    assert row.cells[6] == "why"
+    ((group,),) = settings.values()
+    assert row.cells[7].mean == pytest.approx(group.runs[0].curves["seconds"].sum())
+
+
+def test_skipped_directories_with_their_reason():
+    table = skipped_table([Skipped(Path("runs/a"), "unfinished: 2 of 6 epochs are done")])
+    assert table.rows == (Row(("runs/a",), ("unfinished: 2 of 6 epochs are done",)),)
