@@ -1,0 +1,214 @@
+"""The paper's tables and figures from made-up runs: what is trained for them, and what is written."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from report_runs import make_run
+from socrates import methods
+from socrates.contracts import Task
+from socrates.engine.cost import cost
+from socrates.paper.compare import paper_setting, published_posthoc, published_test, published_validation
+from socrates.paper.grid import final_experiment
+from socrates.paper.material import gather
+from socrates.paper.published import find
+from socrates.paper.recipes import RECIPES, find_recipes
+from socrates.paper.scales import STAND_INS, LaptopScale, PaperScale
+from socrates.paper.settings import SETTINGS
+from socrates.paper.write import write_recipes
+from socrates.records import Run
+from socrates.report.aggregate import Group, group_runs, read_run
+
+SCALES = (PaperScale(), LaptopScale())
+RUNS = {  # distinct runs of each recipe, in the paper's own settings
+    "test": 8 * 7 * 5, "posthoc": 2 * 7 * 5, "gamma": 25, "alpha": 25, "beta": 20, "ablation-vgg16": 50,
+    "ablation-resnet110": 50, "validation": 8 * 7 * 5, "evolution": 5, "losses": 8 * 7 * 5, "pareto": 8 * 6 * 5,
+    "transfer": 40, "reliability": 8 * 6 * 5, "evolution-grid": 16 * 5, "pareto-gamma-alpha": 45, "sat-unknown": 10,
+    "pareto-beta": 20, "pareto-ablation": 100, "unknown": 5, "test-pareto": 8 * 6 * 5, "posthoc-pareto": 2 * 6 * 5,
+    "transfer-test-pareto": 40,
+}  # fmt: skip
+
+
+def all_runs(wanted):
+    return {run for columns in wanted.values() for runs in columns.values() for run in runs}
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=lambda scale: scale.name)
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_trained(name, scale):
+    runs = all_runs(RECIPES[name].wanted([], scale))
+    assert len(runs) == RUNS[name]
+    for run in runs:
+        assert run.num_bins == 10
+        if run.method.name not in ("ccl_sc", "mc"):
+            methods.build(run.method.name, Task(9, 2, 4), **dict(run.method.options))
+
+
+def test_the_search_uses_the_paper_s_seeds_and_original_values():
+    wanted = RECIPES["hyperparameters"].wanted([], PaperScale())
+    assert {run.seed for runs in wanted["food101-resnet34"].values() for run in runs} == {1, 2, 3}
+    assert {run.seed for runs in wanted["svhn-vgg16"].values() for run in runs} == {1, 2, 3, 4, 5}
+    assert sum(title.startswith("SAT ") for title in wanted["cifar10-vgg16"]) == 1  # from its own publication
+    assert sum(title.startswith("SAT ") for title in wanted["svhn-vgg16"]) == 36
+
+
+def test_all_tables_and_figures_of_the_paper_have_a_name():
+    numbers = [recipe.number for recipe in RECIPES.values()]
+    assert numbers == [f"Table {n}" for n in range(1, 10)] + [f"Figure {n}" for n in range(1, 15)]
+    assert list(find_recipes(["figure4"])) == ["transfer"]
+
+
+def test_a_laptop_keeps_the_place_of_every_epoch():
+    scale = LaptopScale()
+    for setting in SETTINGS:
+        assert scale.epoch(setting, SETTINGS[setting].last_epoch) == 60
+        small = scale.experiment(setting, final_experiment(setting, "ccl_sc"))
+        options = dict(small.method.options)
+        assert 0 < options["start_epoch"] < 60
+        assert options["queue_size"] >= 8
+        assert small.optimization.batch_size == 16
+        assert small.model == STAND_INS[setting]
+    assert scale.epoch("svhn-vgg16", 25) == 5
+    assert LaptopScale("cifar10").experiment("svhn-vgg16", final_experiment("svhn-vgg16", "ce")).num_train == 2_000
+    assert len(set(map(str, STAND_INS.values()))) == len(STAND_INS)  # no two settings become the same runs
+
+
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory) -> Path:
+    """Made-up runs for everything but the search, two seeds, in the settings that the paper shows most."""
+    root = tmp_path_factory.mktemp("laptop")
+    scale = LaptopScale()
+    for name, recipe in RECIPES.items():
+        if name != "hyperparameters":
+            for run in all_runs(recipe.wanted(chosen(recipe), scale, (1, 2))):
+                if not (root / run.name).exists():
+                    make_run(root, run, num_test=60)
+    return root
+
+
+def chosen(recipe):
+    return [name for name in recipe.settings if name in ("cifar100-vgg16", "cifar100-resnet110")] or recipe.settings
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "hyperparameters"])
+def test_every_recipe_writes_its_files(laptop, tmp_path, name):
+    recipe = RECIPES[name]
+    wanted = {name: recipe.wanted(chosen(recipe), LaptopScale(), (1, 2))}
+    written, missing = write_recipes({name: recipe}, wanted, LaptopScale(), laptop, tmp_path)
+    assert not missing
+    kinds = {".md", ".tex", ".csv"} if recipe.number.startswith("Table") else {".pdf", ".png"}
+    assert {path.suffix for path in written[name]} == kinds
+    for path in written[name]:
+        assert path.stat().st_size > 500
+        if path.suffix == ".md":
+            assert "Laptop scale" in path.read_text()
+
+
+def rows_of(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_sensitivity_table_holds_our_mean_at_the_epoch_and_the_printed_one(laptop, tmp_path):
+    recipe = RECIPES["gamma"]
+    wanted = {"gamma": recipe.wanted([], LaptopScale(), (1, 2))}
+    write_recipes({"gamma": recipe}, wanted, LaptopScale(), laptop, tmp_path)
+    rows = rows_of(tmp_path / "tables" / "gamma.csv")
+    runs = [Run(laptop / run.name).epochs()[29] for run in wanted["gamma"]["cifar100-vgg16"]["γ = 2"]]
+    eces = [100 * record["val_ece"] for record in runs]
+    ours = next(row for row in rows if row["Epoch"].startswith("epoch 30 ") and row["column"] == "γ = 2"
+                and row["Metric"] == "ECE (%)" and row["Source"] == "ours")  # fmt: skip
+    assert float(ours["mean"]) == pytest.approx(np.mean(eces))
+    assert float(ours["std"]) == pytest.approx(np.std(eces, ddof=1))
+    printed = next(row for row in rows if row["Epoch"].startswith("epoch 30 ") and row["column"] == "γ = 2"
+                   and row["Metric"] == "ECE (%)" and row["Source"] == "published")  # fmt: skip
+    assert float(printed["mean"]) == 3.29
+
+
+def test_the_post_hoc_table_holds_the_scaled_values(laptop, tmp_path):
+    recipe = RECIPES["posthoc"]
+    settings = ["cifar100-vgg16"]
+    wanted = {"posthoc": recipe.wanted(settings, LaptopScale(), (1, 2))}
+    write_recipes({"posthoc": recipe}, wanted, LaptopScale(), laptop, tmp_path)
+    rows = rows_of(tmp_path / "tables" / "posthoc.csv")
+    runs = [Run(laptop / run.name).evaluation()["results"] for run in wanted["posthoc"]["cifar100-vgg16"]["CE"]]
+    ours = next(row for row in rows if row["column"] == "CE + VS" and row["Metric"] == "ECE (%)"
+                and row["Source"] == "ours")  # fmt: skip
+    assert float(ours["mean"]) == pytest.approx(np.mean([100 * r["vector"]["test"]["plain"]["ece"] for r in runs]))
+    printed = next(row for row in rows if row["column"] == "CE + VS" and row["Metric"] == "ECE (%)"
+                   and row["Source"] == "published")  # fmt: skip
+    assert float(printed["mean"]) == find("posthoc", "cifar100-vgg16", "ce+vector", "ece").mean
+
+
+def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tmp_path):
+    scale = LaptopScale()
+    wanted = RECIPES["hyperparameters"].wanted(["cifar100-vgg16"], scale, (1,))
+    few = {title: runs for title, runs in wanted["cifar100-vgg16"].items() if title.startswith(("Focal ", "Brier "))}
+    for title, (run,) in few.items():
+        make_run(tmp_path, run, num_test=40, collapsed="every answer is class 3" if title == "Focal 1" else None)
+    values = {"Focal 1": (0.01, 0.001), "Focal 3": (0.05, 0.01)}
+    for title, (error, ece) in values.items():
+        path = tmp_path / few[title][0].name / "epochs.jsonl"
+        *before, last = path.read_text().splitlines()
+        record = {**json.loads(last), "val_accuracy": 1 - error, "val_ece": ece, "val_cw_ece": 0.01}
+        path.write_text("\n".join([*before, json.dumps(record)]) + "\n")
+    recipes = find_recipes(["hyperparameters"])
+    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out")
+    rows = {(row["Method"], row["Hyperparameter"], row["Source"]): row["words"]
+            for row in rows_of(tmp_path / "out" / "tables" / "hyperparameters.csv")}  # fmt: skip
+    chosen = dict(few["Focal 3"][0].method.options)["gamma"]
+    assert rows["Focal", "gamma", "ours"] == f"{chosen:g}"
+    assert rows["Focal", "gamma", "published"] == "1"
+    assert rows["SAT", "m", "ours"] == "–"
+    assert rows["SAT", "m", "published"] == "0.9*"
+
+
+def test_missing_and_damaged_runs_are_named_and_left_out(laptop, tmp_path):
+    wanted = RECIPES["beta"].wanted([], LaptopScale(), (1, 2))
+    for runs in wanted["cifar100-vgg16"].values():
+        make_run(tmp_path, runs[0], num_test=40)
+    broken = wanted["cifar100-vgg16"]["β"][0]
+    (tmp_path / broken.name / "evaluation.json").write_text("{")
+    material, missing = gather(wanted, LaptopScale(), tmp_path)
+    assert len(missing) == 5
+    assert "β" not in material.groups["cifar100-vgg16"]
+    assert [len(group.runs) for group in material.groups["cifar100-vgg16"].values()] == [1, 1, 1]
+
+
+def group_of(experiment, root) -> Group:
+    make_run(root, experiment, num_test=40)
+    return next(iter(group_runs([read_run(root / experiment.name)]).values()))[0]
+
+
+def test_published_numbers_stand_beside_the_same_setting_only(tmp_path):
+    final = final_experiment("cifar100-vgg16", "socrates")
+    group = group_of(final, tmp_path)
+    assert paper_setting(group) == SETTINGS["cifar100-vgg16"]
+    assert published_test(group, "ece").mean == 3.45
+    assert published_validation(group, "accuracy").mean == 71.74
+    assert published_posthoc(group, "ece", "temperature") == find(
+        "posthoc", "cifar100-vgg16", "socrates+temperature", "ece"
+    )
+    assert published_test(group, "nll") is None
+    other = group_of(dataclasses.replace(final, num_train=1000), tmp_path)
+    assert paper_setting(other) is None
+    assert published_test(other, "ece") is None
+    ce = group_of(final_experiment("cifar100-vgg16", "ce"), tmp_path)
+    assert published_test(ce, "ece").mean == find("posthoc", "cifar100-vgg16", "ce", "ece").mean
+
+
+def test_cost_of_the_paper_s_runs():
+    vgg = cost(final_experiment("cifar100-vgg16", "ce"))
+    assert vgg.samples == 300 * 45_000
+    assert vgg.steps == 300 * 352
+    assert vgg.parameters == pytest.approx(15.04e6, rel=0.005)
+    transfer = cost(final_experiment("cifar100-vit_transfer", "ce"))
+    assert transfer.parameters == pytest.approx(85.9e6, rel=0.002)
+    assert cost(final_experiment("cifar100-vgg16", "socrates")).parameters - vgg.parameters == 513
+    assert cost(final_experiment("cifar100-vgg16", "mc")).samples == 300 * 40_500
