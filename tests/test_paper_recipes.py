@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from report_runs import make_run
+
 from socrates import methods
 from socrates.contracts import Task
 from socrates.engine.cost import cost

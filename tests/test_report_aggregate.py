@@ -8,8 +8,8 @@ import re
 
 import numpy as np
 import pytest
-
 from report_runs import experiment, make_run
+
 from socrates.experiment import Part
 from socrates.report.aggregate import find_runs, group_runs, labels, mean_std, method_label, read_run, read_runs
 

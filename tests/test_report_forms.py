@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from report_runs import experiment, make_run
+
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.comparisons import METRICS, performance_table, posthoc_table, reading_table
 from socrates.report.listings import runs_table, significance_table, skipped_table

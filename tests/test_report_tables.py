@@ -7,9 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from report_runs import experiment, make_run
 from scipy import stats
 
-from report_runs import experiment, make_run
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.comparisons import MAX_COLUMNS, METRICS, performance_table, posthoc_table, reading_table
 from socrates.report.listings import runs_table, significance_table, skipped_table

@@ -125,7 +125,7 @@ def overview_html(data: Json) -> str:
 
 
 def _row_html(method: Json, cells: Sequence[Sequence[Any]]) -> str:
-    dot = f'<span class="swatch" aria-hidden="true" style="background:{method["colour"]}"></span>'
+    dot = f'<span class="swatch" aria-hidden="true" style="--light:{method["colour"]};--dark:{method["dark"]}"></span>'
     reason = f'<small class="bad">{escape(method["collapsed"])}</small>' if method["collapsed"] else ""
     head = f'<th scope="row">{dot}{escape(method["label"])}{reason}</th>'
     tail = "".join(f'<td class="{mark}">{_cell_html(text)}</td>' for text, _, mark in cells)

@@ -43,12 +43,13 @@ def write_report(
     published: PublishedNumbers | None = None,
     title: str = "Socrates report",
     note: str | None = None,
+    processes: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Written:
     """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png}` below `out` from the runs below the roots.
 
     Runs that are unfinished or damaged are listed and left out. `command` gives the command line that repeats a run;
-    `progress` hears which stage begins.
+    `progress` hears which stage begins. Figures of a large report are drawn by so many processes.
     """
     out = Path(out)
     progress("reading runs")
@@ -65,7 +66,7 @@ def write_report(
     progress("drawing figures")
     from .figures.write import write_figures  # draws with matplotlib, which takes a second to import
 
-    files += write_figures(settings, out / "figures", note)
+    files += write_figures(settings, out / "figures", note, processes)
     progress("writing the page")
     from .page import page_data, write_page
 

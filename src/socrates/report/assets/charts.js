@@ -196,28 +196,29 @@ function reliabilityFigure(method, data) {
   } };
 }
 
-// The steep first epochs would flatten all that follows: they may leave the frame.
-function settledRange(curves) {
-  const late = curves.flatMap((curve) => curve.mean.slice(Math.floor(0.05 * curve.mean.length))).filter((value) => value !== null);
-  if (late.length === 0) return null;
-  const [low, high] = [Math.min(...late), Math.max(...late)];
+// From a steep start on, all that follows would look flat: the first epochs may leave the frame.
+function curveRange(curves, steep) {
+  const begin = steep ? 0.05 : 0;
+  const values = curves.flatMap((curve) => curve.mean.slice(Math.floor(begin * curve.mean.length))).filter((value) => value !== null);
+  if (values.length === 0) return null;
+  const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
-  return [Math.max(low - room, low >= 0 ? -0.2 * room : low - room), high + room];
+  return [low >= 0 ? Math.max(low - room, -0.03 * (high + room)) : low - room, high + room];
 }
 
-function curveAxis(panel, curves) {
+function curveAxis(panel, curves, steep) {
   const values = curves.flatMap((curve) => curve.mean).filter((value) => value !== null);
   if (panel.log && byId("log").checked && values.length) {
     const scale = logScale(values);
     return { axis: scale.axis(""), at: scale.at };
   }
-  return { axis: { range: settledRange(curves) }, at: (own) => own };
+  return { axis: { range: curveRange(curves, steep), tickformat: ".3~g" }, at: (own) => own };
 }
 
-function curvesFigure(panel) {
+function curvesFigure(panel, steep) {
   const { methods } = setting();
   const curves = panel.curves.filter(visible);
-  const { axis, at } = curveAxis(panel, curves);
+  const { axis, at } = curveAxis(panel, curves, steep);
   const traces = curves.flatMap((curve) => {
     const method = methods[curve.method];
     const colour = colourOf(method);
@@ -231,6 +232,10 @@ function curvesFigure(panel) {
       hovertemplate: "epoch %{x}<br>%{customdata:.4~g}" }];
   });
   return { traces, layout: { xaxis: { title: axisTitle("epoch") }, yaxis: { ...axis, title: undefined } } };
+}
+
+function shortened(text, letters) {
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
 }
 
 function scalingFigure() {
@@ -252,8 +257,9 @@ function scalingFigure() {
           line: { width: own.map((point) => (point.scaler === "none" ? 2.5 : 0)), color: colour } } },
     ];
   });
+  const letters = Math.floor(document.querySelector('[data-chart="scaling"]').clientWidth / 8.5);
   const names = rows.map((index, place) => ({ xref: "paper", x: 0, xanchor: "left", y: rows.length - place + 0.4, yanchor: "middle",
-    text: plain(methods[index].label), showarrow: false, font: { size: 12.5, color: tone("ink") } }));
+    text: plain(shortened(methods[index].label, letters)), showarrow: false, font: { size: 12.5, color: tone("ink") } }));
   return { traces, layout: {
     height: 70 + 48 * Math.max(rows.length, 1), annotations: names, xaxis: ece.axis("ECE, %"),
     yaxis: { range: [0.55, rows.length + 0.75], showticklabels: false, showgrid: false, showline: false },

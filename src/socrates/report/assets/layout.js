@@ -73,7 +73,7 @@ function drawPanelGroup(id, panels, nothing) {
   for (const panel of panels) {
     const node = el("div", { class: "chart" });
     container.append(captioned(panel.title, null, node));
-    chart(node, () => curvesFigure(panel));
+    chart(node, () => curvesFigure(panel, id === "curve-panels"));
   }
 }
 

@@ -154,16 +154,12 @@ function recolour() {
   applyTheme();
   if (page.data === null) return;
   drawLegends();
-  drawOverview();
-  drawScaling();
-  drawDifferences();
-  drawRuns();
 }
 
 function retheme() {
   recolour();
-  drawMultiples();
-  refresh();
+  if (document.documentElement.dataset.printing === undefined) refresh();
+  else refreshAll();
 }
 
 function beforePrint() {

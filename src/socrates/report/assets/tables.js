@@ -8,7 +8,8 @@ function colourOf(method) {
 
 function swatch(method) {
   const dot = el("span", { class: "swatch", "aria-hidden": "true" });
-  dot.style.background = colourOf(method);
+  dot.style.setProperty("--light", method.colour);
+  dot.style.setProperty("--dark", method.dark);
   return dot;
 }
 

@@ -20,7 +20,7 @@ from socrates.report.figures.curves import Band
 from socrates.report.figures.ink import GREY, LINES, RED, ceiling, few, group_handle, legend_beside, wrapped
 from socrates.report.style import Style, styles
 
-Make = Callable[[], Figure]
+Make = Callable[[], Figure | None]  # None if there is nothing to draw after all
 
 # Name of the figure, recorded number, factor and axis label.
 CURVES = (
@@ -127,16 +127,19 @@ def scaled_plane(groups: Sequence[Group], points: Sequence[scaling.ScaledPoint],
     return figure
 
 
-def reliability_panels(groups: Sequence[Group], look: Mapping[str, Style]) -> Figure:
-    """The test reliability diagrams of all groups, side by side."""
+def reliability_panels(groups: Sequence[Group], look: Mapping[str, Style]) -> Figure | None:
+    """The test reliability diagrams of all groups, side by side; None if no logits can be read."""
+    diagrams = [reliability.reliability_data(group) for group in groups]
+    if not any(data.runs for data in diagrams):
+        return None
     rows, columns = _grid(len(groups))
     figure = Figure(figsize=(2.15 * columns + 0.3, 2.55 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     bad = pareto.collapsed_labels(groups)
-    for axes, group in zip(panels.flat, groups, strict=False):
-        reliability.draw_reliability(axes, reliability.reliability_data(group), look[group.label])
-        if group.label in bad:
-            axes.set_title(f"{axes.get_title()}\ncollapsed: {bad[group.label]}", fontsize=8, color=RED)
+    for axes, data in zip(panels.flat, diagrams, strict=False):
+        reliability.draw_reliability(axes, data, look[data.label])
+        if data.label in bad:
+            axes.set_title(f"{axes.get_title()}\ncollapsed: {bad[data.label]}", fontsize=8, color=RED)
     _outer(panels, len(groups))
     legend_beside(figure, reliability.legend_handles())
     return figure
@@ -264,8 +267,10 @@ def _accuracy_limits(found: Sequence[Band]) -> tuple[float, float]:
     return max(0.0, 100 - (ceiling(errors) or 100.0)), 100.0
 
 
-def _titled(make: Make, title: str) -> Figure:
+def _titled(make: Make, title: str) -> Figure | None:
     figure = make()
+    if figure is None:
+        return None
     letters = int(figure.get_size_inches()[0] / 0.08)  # that fit in a line
     figure.suptitle("\n".join(textwrap.fill(line, letters) for line in title.split("\n")), fontsize=9)
     return figure

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# Where a run that names no start_epoch begins its second phase.
-USUAL_START = {"ccl_sc": 150}
+# Methods whose second phase begins halfway through training unless their options say otherwise.
+HALFWAY = ("ccl_sc",)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def switch_epoch(group: Group) -> int | None:
 
     Phase one lasts for `start_epoch` epochs, so the loss changes in the epoch after it.
     """
-    start = dict(group.experiment.method.options).get("start_epoch", USUAL_START.get(group.method, 0))
+    start = dict(group.experiment.method.options).get("start_epoch")
+    if start is None and group.method in HALFWAY:
+        start = group.setting.epochs // 2
     if not isinstance(start, int | float) or not 0 < start < group.epochs[-1]:
         return None
     return int(start) + 1

@@ -1,0 +1,307 @@
+"""The report's page in a real browser: nothing breaks, nothing is fetched, and every control changes what is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from contextlib import contextmanager
+
+import pytest
+from report_runs import experiment, make_run
+
+from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
+from socrates.report.page import page_data, write_page
+
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EVIL = "<script>document.title='broken'</script>"
+SECTIONS = ("overview", "pareto", "reliability", "curves", "evolution", "unknown", "scaling", "differences", "runs")
+
+# Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text outside its drawing.
+MISFITS = """() => {
+  const found = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) found.push(`page ${root.scrollWidth} > ${root.clientWidth}`);
+  const tags = "h1,h2,p,li,b,span,small,button,label,dt,dd,figcaption,summary,code,pre,a,th,td,output";
+  for (const node of document.querySelectorAll(tags)) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    const box = node.getBoundingClientRect();
+    if (!own || box.width === 0 || node.closest("[hidden]")) continue;
+    const cut = node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1;
+    const out = !node.closest(".scroll, .legend") && (box.right > root.clientWidth + 1 || box.left < -1);
+    if (cut || out) found.push(`${node.tagName} ${node.textContent.trim().slice(0, 60)}`);
+  }
+  for (const chart of document.querySelectorAll(".chart")) {
+    const frame = chart.getBoundingClientRect();
+    for (const text of chart.querySelectorAll("svg text")) {
+      const box = text.getBoundingClientRect();
+      if (box.width === 0) continue;
+      const beside = box.left < frame.left - 1 || box.right > frame.right + 1;
+      if (beside || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+        found.push(`chart ${text.textContent}`);
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A page with two settings, a collapsed method, a hostile name and a skipped directory."""
+    root = tmp_path_factory.mktemp("report")
+    for method in ("socrates", "ce", "sat", f"my:Loss{EVIL.replace('/', '')}"):
+        for seed in (1, 2, 3):
+            bad = "98 % of the answers are 'unknown'" if (method, seed) == ("sat", 3) else None
+            skill = {"socrates": 3.0, "ce": 2.5}.get(method, 1.5)
+            make_run(root / "runs", experiment(method, seed, 30, 30), skill=skill, collapsed=bad)
+    for method in ("focal", "brier"):
+        make_run(root / "runs", dataclasses.replace(experiment(method, 1, 30, 30), num_train=300))
+    runs, _ = read_runs(find_runs(root / "runs"))
+    skipped = [Skipped(root / f"run{EVIL}", "unfinished: 3 of 30 epochs are done")]
+    data = page_data(group_runs(runs), skipped, command=lambda asked: f"socrates train digits {asked.method.name}")
+    write_page(root / "index.html", data, "A report", "Laptop scale.")
+    return root / "index.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium")
+    if found is None:
+        if os.environ.get("SOCRATES_REQUIRE_CHROMIUM") == "1":
+            pytest.fail("chromium is not on the PATH: run scripts/install-chromium")
+        pytest.skip("chromium is not on the PATH: scripts/install-chromium installs it")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@contextmanager
+def opened(browser, file, width=1400, **options):
+    """The page with its charts there; errors and requests are gathered in `page.heard`."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+    page.set_default_timeout(10_000)
+    page.heard = []
+    page.on("console", lambda message: page.heard.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
+    page.on("request", lambda request: page.heard.append(f"request: {request.url}"))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready=charts]", timeout=30_000)
+    yield page
+    assert page.heard == [f"request: {file.as_uri()}"]
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, file):
+    with opened(browser, file) as shown:
+        yield shown
+
+
+@pytest.fixture(autouse=True)
+def at_the_start(request):
+    """Each test of the shared page begins with the first setting and reading."""
+    if "page" in request.fixturenames:
+        shown = request.getfixturevalue("page")
+        shown.select_option("#setting", "0")
+        shown.locator("#reading input[value=answer]").check(force=True)
+
+
+def rows(page):
+    return page.locator("#overview-table tbody tr th").all_text_contents()
+
+
+def column(page, number):
+    return [
+        float(text.split("\xa0")[0])
+        for text in page.locator(f"#overview-table td:nth-child({number})").all_text_contents()
+    ]
+
+
+def painted(page, selector):
+    page.locator(selector).first.scroll_into_view_if_needed()
+    page.wait_for_selector(f"{selector} .main-svg")
+
+
+def test_it_opens_and_paints_early(page, capsys):
+    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    with capsys.disabled():
+        print(f"\nfirst contentful paint after {paint:.0f} ms")
+    assert paint < 10_000
+    assert page.title() == "A report"
+    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
+
+
+def test_names_are_text_and_never_markup(page):
+    assert any("<script>" in name for name in rows(page))
+    assert "<script>" in page.locator("#skipped code").text_content()
+
+
+def test_every_chart_can_be_drawn(page):
+    page.evaluate("refreshAll()")
+    charts = page.locator(".chart").count()
+    assert charts == 2 + 4 + 6 + 2 + 3 + 1  # plane, reliability, curves, evolution, unknown, scaling
+    assert page.locator(".chart:has(.main-svg)").count() == charts
+
+
+def test_slider_moves_the_paths(page):
+    painted(page, "[data-chart=paths]")
+    lengths = "document.querySelector('[data-chart=paths]').data.map(trace => trace.x.length)"
+    assert page.locator("#epoch-shown").text_content() == "epoch 30"
+    whole = page.evaluate(lengths)
+    page.locator("#epoch").fill("9")
+    assert page.locator("#epoch-shown").text_content() == "epoch 10"
+    assert whole == [30, 1] * 4
+    assert page.evaluate(lengths) == [10, 1] * 4
+    last = "document.querySelector('[data-chart=paths]').data[1].customdata[0][0]"
+    assert page.evaluate(last) == 10
+
+
+def test_play_runs_through_the_epochs(page):
+    page.locator("#epoch").fill("27")
+    page.locator("#play").click()
+    assert page.locator("#play").text_content() == "Pause"
+    page.wait_for_selector("#epoch-shown:text-is('epoch 30')")
+    page.wait_for_selector("#play:text-is('Play')")
+
+
+def test_heads_sort_both_ways_by_mouse_and_keyboard(page):
+    head = page.locator("#overview-table th button").nth(1)
+    head.click()
+    rising = column(page, 2)
+    assert rising == sorted(rising)
+    assert page.locator("#overview-table th").nth(1).get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Enter")  # the head keeps the focus
+    assert column(page, 2) == sorted(rising, reverse=True)
+    assert page.locator("#overview-table th").nth(1).get_attribute("aria-sort") == "descending"
+    assert len(set(rising)) > 1
+    page.locator("#overview-table th button").first.click()
+    names = [name.lower() for name in rows(page)]
+    assert names == sorted(names)
+
+
+def test_reading_switch_changes_table_diagram_and_points(page):
+    painted(page, "#multiples .chart")
+    place = "setting().methods.findIndex(method => method.label === 'SAT')"
+    drawn = f"document.querySelectorAll('#multiples .chart')[{place}].data[1].y.join()"
+    final = f"document.querySelector('[data-chart=final]').data[2 * {place}].x.join()"
+    page.evaluate("refreshAll()")
+    row = page.locator("#overview-table tr", has_text="SAT")
+    before = row.text_content(), page.evaluate(drawn), page.evaluate(final)
+    plain = page.locator("#overview-table tr", has_text="CE").last.text_content()
+    page.locator("#reading input[value=renormalize]").check(force=True)
+    page.evaluate("refreshAll()")
+    after = row.text_content(), page.evaluate(drawn), page.evaluate(final)
+    assert all(old != new for old, new in zip(before, after, strict=True))
+    assert page.locator("#overview-table tr", has_text="CE").last.text_content() == plain
+    assert "dropped before the softmax" in page.locator("#explain").text_content()
+    assert page.locator("#paths-reading").is_visible()
+
+
+def test_setting_selector_changes_everything(page):
+    page.select_option("#setting", "1")
+    assert sorted(rows(page)) == ["Brier", "Focal"]
+    assert page.locator("#multiples figure").count() == 2
+    assert "No method here has an unknown class" in page.locator("#unknown-panels").text_content()
+    assert page.locator("#reading input").first.is_disabled()
+    assert page.locator("#run-list details").count() == 2
+
+
+def test_legend_hides_a_method_everywhere(page):
+    painted(page, "[data-chart=final]")
+    traces = "document.querySelector('[data-chart=final]').data.length"
+    assert page.evaluate(traces) == 8
+    page.locator("#pareto .legend button", has_text="SAT").click()
+    assert page.evaluate(traces) == 6
+    assert page.locator("#multiples figure").count() == 3
+    assert page.locator("#curves .legend button[aria-pressed=false]").text_content() == "SAT"
+    page.locator("#pareto .legend button", has_text="SAT").click()
+
+
+def test_collapsed_runs_are_red_and_give_the_reason(page):
+    row = page.locator("#overview-table tr.collapsed")
+    assert row.count() == 1
+    assert "98 % of the answers are 'unknown'" in row.text_content()
+    run = page.locator("#run-list .collapsed .state")
+    assert run.text_content() == "collapsed: 98 % of the answers are 'unknown'"
+    red, green, blue = page.evaluate(
+        "getComputedStyle(document.querySelector('.run.collapsed .state')).color.match(/\\d+/g)"
+    )
+    assert int(red) > 2 * max(int(green), int(blue))
+
+
+def test_a_run_opens_to_its_configuration_and_command(page):
+    run = page.locator("#run-list details", has_text="CE").first
+    run.locator("summary").click()
+    assert run.locator(".command code").text_content() == "socrates train digits ce"
+    assert '"learning_rate": 0.1' in run.locator("pre").text_content()
+
+
+def test_differences_follow_the_reference(page):
+    table = page.locator("#differences-table")
+    before = table.text_content()
+    page.select_option("#reference", label="CE")
+    assert table.text_content() != before
+    assert "Socrates" in table.locator("th[scope=row]").all_text_contents()
+
+
+def misfits(page):
+    """What does not fit, in both settings with every chart drawn and every run opened."""
+    found = []
+    for setting in ("0", "1"):
+        page.select_option("#setting", setting)
+        page.evaluate("refreshAll()")
+        page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
+        page.wait_for_timeout(200)
+        found += page.evaluate(MISFITS)
+    return found
+
+
+def test_no_text_is_cut_off_on_a_screen(page):
+    assert misfits(page) == []
+
+
+def test_no_text_is_cut_off_on_a_phone(browser, file):
+    with opened(browser, file, 390) as page:
+        assert misfits(page) == []
+
+
+def test_dark_mode_recolours_page_and_charts(page):
+    shade = "getComputedStyle(document.body).backgroundColor"
+    grid = "document.querySelector('[data-chart=final]').layout.xaxis.gridcolor"
+    painted(page, "[data-chart=final]")
+    light = page.evaluate(shade), page.evaluate(grid)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("html[data-shade=dark]")
+    dark = page.evaluate(shade), page.evaluate(grid)
+    page.locator("#theme input[value=light]").check(force=True)
+    assert (page.evaluate(shade), page.evaluate(grid)) == light
+    assert all(old != new for old, new in zip(light, dark, strict=True))
+    assert sum(map(int, light[0][4:-1].split(","))) > 600
+    assert sum(map(int, dark[0][4:-1].split(","))) < 150
+    page.locator("#theme input[value=auto]").check(force=True)
+    page.emulate_media(color_scheme="light")
+
+
+def test_print_has_every_section_and_no_controls(page):
+    page.emulate_media(media="print", color_scheme="dark")
+    page.wait_for_selector("html[data-printing]")
+    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
+    assert not page.locator("#bar").is_visible()
+    assert not page.locator("#play").is_visible()
+    assert page.locator(".chart:not(:has(.main-svg))").count() == 0
+    assert page.evaluate("document.documentElement.dataset.shade") == "light"
+    widths = "[...document.querySelectorAll('table, .chart')].map(one => one.getBoundingClientRect().width)"
+    assert max(page.evaluate(widths)) <= 700
+    page.emulate_media(media="screen", color_scheme="light")
+    page.wait_for_selector("html:not([data-printing])")

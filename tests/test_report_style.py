@@ -1,0 +1,103 @@
+"""Colours: fixed to methods, far enough apart for every eye, and visible on white and on dark."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+from report_runs import experiment
+
+from socrates.report.aggregate import TITLES, Group, labels, setting_of
+from socrates.report.style import COLOURS, DARK, FURTHER, PAPER, contrast, linear, method_colour, on_dark, styles
+
+# What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and Fernandes 2009).
+EYES = {
+    "usual": np.eye(3),
+    "red-blind": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "green-blind": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+}
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def lab(colour: str, eye: str) -> np.ndarray:
+    """CIE L*a*b* of a colour as an eye sees it."""
+    xyz = TO_XYZ @ np.clip(EYES[eye] @ np.array(linear(colour)), 0, 1) / (TO_XYZ @ np.ones(3))
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def nearest(colours: list[str], eye: str) -> float:
+    seen = [lab(colour, eye) for colour in colours]
+    return min(float(np.linalg.norm(one - other)) for one, other in combinations(seen, 2))
+
+
+def groups(*experiments):
+    return [Group(setting_of(one), label, one, ()) for label, one in zip(labels(experiments), experiments, strict=True)]
+
+
+def test_lab_of_known_colours():
+    np.testing.assert_allclose(lab("#FFFFFF", "usual"), [100, 0, 0], atol=1e-2)
+    np.testing.assert_allclose(lab("#FF0000", "usual"), [53.24, 80.09, 67.20], atol=0.05)
+
+
+def test_every_method_has_a_colour_of_its_own():
+    assert set(COLOURS) == set(TITLES)
+    assert len({*COLOURS.values(), *FURTHER}) == len(COLOURS) + len(FURTHER)
+
+
+@pytest.mark.parametrize(("eye", "least"), [("usual", 30), ("red-blind", 15), ("green-blind", 15)])
+def test_methods_stay_apart_for_every_eye(eye, least):
+    assert nearest(list(COLOURS.values()), eye) >= least
+
+
+@pytest.mark.parametrize(("eye", "least"), [("usual", 15), ("red-blind", 7), ("green-blind", 7)])
+def test_methods_stay_apart_on_dark(eye, least):
+    assert nearest([on_dark(colour) for colour in COLOURS.values()], eye) >= least
+
+
+@pytest.mark.parametrize("colour", [*COLOURS.values(), *FURTHER, "#000000", "#FFFFFF"])
+def test_contrast_is_enough(colour):
+    assert colour == "#FFFFFF" or contrast(colour, PAPER) >= 3
+    assert contrast(on_dark(colour), DARK) >= 3
+
+
+def test_a_method_keeps_its_look_whatever_else_is_there():
+    socrates, other = experiment("socrates", gamma=1.0), experiment("socrates", gamma=2.0)
+    few = styles(groups(socrates, other))
+    many = styles(groups(experiment("ce"), experiment("sat"), other, socrates))
+    assert few.items() <= many.items()
+    assert few["Socrates γ=1"].colour == COLOURS["socrates"]
+    assert few["Socrates γ=1"].dash == "solid"
+
+
+def test_variants_are_told_apart_and_ranked_by_value():
+    many = [experiment("socrates:no-beta"), *(experiment("socrates", gamma=float(g)) for g in range(20, 0, -1))]
+    found = styles(groups(*many))
+    assert len(set(found.values())) == len(many)
+    assert all(
+        contrast(style.colour, PAPER) >= 3 and contrast(on_dark(style.colour), DARK) >= 3 for style in found.values()
+    )
+    assert found["Socrates γ=1"].marker == "o"
+    assert found["Socrates γ=2"].marker == "s"
+
+
+def test_options_of_mixed_kinds_can_be_ranked():
+    mixed = [experiment("socrates", target_over=value) for value in ("all", "known", None, 1, 0.5, True)]
+    assert len(styles(groups(*mixed[:4]))) == 4
+
+
+def test_groups_that_differ_in_the_optimizer_have_their_own_style():
+    one = experiment("ce")
+    other = dataclasses.replace(one, num_bins=10)
+    assert len(set(styles(groups(one, other)).values())) == 2
+
+
+def test_unknown_methods_have_a_stable_colour():
+    assert method_colour("elsewhere:Loss") == method_colour("elsewhere:Loss")
+    assert method_colour("elsewhere:Loss") in FURTHER
