@@ -30,6 +30,7 @@ types: .venv/dev
 	$(BIN)/pyright
 
 pytest: .venv/dev
+	scripts/install-chromium
 	$(BIN)/python -m pytest
 
 bench: .venv/bench

@@ -53,3 +53,11 @@ def test_the_minimal_example_runs(capsys, monkeypatch):
     monkeypatch.setattr(minimal, "SEEDS", range(1, 3))
     minimal.main()
     assert re.search(r"Socrates +\d+\.\d\d ± ", capsys.readouterr().out)
+
+
+def test_the_documented_study_is_a_list_of_experiments():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    source = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "experiments =" in block)
+    names: dict = {}
+    exec(compile(source, "my_study.py", "exec"), names)
+    assert len(names["experiments"]) == len({experiment.name for experiment in names["experiments"]}) == 30
