@@ -14,7 +14,7 @@ from rich.table import Table
 
 from socrates.experiment import Experiment, Value
 
-from .shared import Positional, command_of, console, experiment_of, typed
+from .shared import Positional, command_of, console, experiment_of, optimization_of, typed
 from .sweeps import parse_seeds, product, read_file
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Sweep:
     socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
     """
 
-    file: Positional[Path | None] = None
+    file: Positional[str] = ""
     """A Python file that defines `experiments`."""
     datasets: tuple[str, ...] = ("digits",)
     """Names of data sets, or folder:PATH, or npz:PATH."""
@@ -131,8 +131,8 @@ def run_tune(options: Tune, extra: dict[str, str]) -> None:
     from socrates.engine.tune import Study, tune
     from socrates.engine.watch import study_watcher
 
-    base = experiment_of(options, extra)
-    base = replace(base, keep_every=options.keep_every or base.optimization.epochs)
+    keep_every = options.keep_every or optimization_of(options).epochs
+    base = experiment_of(replace(options, keep_every=keep_every), extra)
     study = Study(base, grid_of(options, extra, base), parse_seeds(options.seeds), options.trials)
     place = Place(options.out, options.data, options.processes, options.device)
     tuned = tune(study, place, study_watcher(console))
@@ -277,7 +277,7 @@ def run_sweep(options: Sweep, _: dict[str, str]) -> None:
 
 def sweep_experiments(options: Sweep) -> list[Experiment]:
     """Those of the file, or the product of what the options name."""
-    if options.file is None:
+    if not options.file:
         return product(options)
     changed = [
         f"--{item.name.replace('_', '-')}"
@@ -286,7 +286,7 @@ def sweep_experiments(options: Sweep) -> list[Experiment]:
     ]
     if changed:
         raise ValueError(f"{options.file} says what is trained, so {', '.join(changed)} has no place beside it")
-    return read_file(options.file)
+    return read_file(Path(options.file))
 
 
 def list_runs(experiments: Sequence[Experiment], out: Path) -> None:

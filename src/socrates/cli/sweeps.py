@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from socrates.experiment import Experiment, Part
 
-from .shared import optimization_of, typed
+from .shared import optimization_of, typed, usual_data_options
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -79,17 +79,17 @@ def product(options: Any) -> list[Experiment]:
     method_parts = [part_of("method", text) for text in options.methods]
     seeds = parse_seeds(options.seeds)
     return [
-        _experiment(options, Part(dataset), model, method, seed)
+        _experiment(options, dataset, model, method, seed)
         for dataset, model, method, seed in itertools.product(options.datasets, model_parts, method_parts, seeds)
     ]
 
 
-def _experiment(options: Any, dataset: Part, model: Part, method: Part, seed: int) -> Experiment:
+def _experiment(options: Any, dataset: str, model: Part, method: Part, seed: int) -> Experiment:
     from socrates.engine.candidates import check
 
-    names = {"dataset": dataset.name, "model": model.name, "method": method.name}
+    names = {"dataset": dataset, "model": model.name, "method": method.name}
     experiment = Experiment(
-        dataset,
+        Part(dataset, **usual_data_options(dataset, model.name)),
         model,
         method,
         seed,

@@ -105,10 +105,6 @@ def owner_of(base: Experiment, name: str) -> str:
 def check(experiment: Experiment) -> None:
     """Refuse values that the method does not take, before a process is started for them."""
     methods.build(experiment.method.name, SMALL_TASK, **dict(experiment.method.options))
-    for name in OF_OPTIMIZATION:
-        value = getattr(experiment.optimization, name)
-        if not value > 0:
-            raise ValueError(f"{name} must be more than 0, got {value}")
 
 
 def short(value: Value) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from socrates import data
+from socrates.engine.normal import normalized
 from socrates.engine.pool import Pool
 from socrates.experiment import Experiment, Part
 from socrates.records import Run
@@ -88,7 +89,7 @@ def run_all(
     """
     place = Place(Path(out), data_root, processes, accelerator)
     watcher = watcher or StudyWatcher()
-    distinct = list(dict.fromkeys(experiments))
+    distinct = list(dict.fromkeys(map(normalized, experiments)))
     runs: dict[Experiment, Run] = {}
     failures: list[Failure] = []
     try:
@@ -113,7 +114,7 @@ def outcomes(
 ) -> Iterator[tuple[Experiment, Run | Failure]]:
     """Each experiment with its finished run or its failure, as they come; the pool gets what is not finished yet."""
     missing: list[Experiment] = []
-    for experiment in experiments:
+    for experiment in map(normalized, experiments):
         run = place.finished(experiment)
         if run is None:
             missing.append(experiment)

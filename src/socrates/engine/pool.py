@@ -155,6 +155,8 @@ def why_it_died(code: int | None) -> str:
     >>> why_it_died(-9)
     'its process was killed (SIGKILL), as happens when memory runs out: try fewer processes'
     """
+    if code == 128 + signal.SIGTERM:  # how training ends when it is asked to, after it saved its state
+        code = -signal.SIGTERM
     if code is None or code >= 0:
         return f"its process ended by itself with exit code {code}"
     name = signal.Signals(-code).name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from socrates.engine.launch import Failure, Place, StudyWatcher, available_cores
 from socrates.engine.trials import Trials
 from socrates.experiment import Experiment
 from socrates.records import Run, write_json
+
+LONGEST_NAME = 150  # characters of a folder's name before the digest
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Study:
     @property
     def name(self) -> str:
         """A directory name; the number of trials is no part of it, so that a study can be made longer."""
-        parts = (self.base.dataset.name, self.base.model.name, self.base.method.name)
-        readable = "-".join(part.replace(":", "_").replace("/", "_") for part in parts)
+        parts = "-".join((self.base.dataset.name, self.base.model.name, self.base.method.name))
+        readable = re.sub(r"[^A-Za-z0-9_.-]", "_", parts)[:LONGEST_NAME]
         asked = {key: value for key, value in self.to_json().items() if key != "trials"}
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
         return f"study-{readable}-{digest}"

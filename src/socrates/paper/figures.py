@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ from matplotlib.lines import Line2D
 from ..report.aggregate import Group
 from ..report.figures import compose, curves, pareto, reliability, scaling, unknown
 from ..report.figures.evolution import evolution, evolution_grid
-from ..report.figures.ink import GREY, LINES, group_handle, legend_beside, tidy
+from ..report.figures.ink import GREY, INK, LINES, group_handle, legend_beside, tidy
 from ..report.style import Style, styles
 from .material import Material
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PANEL = (3.1, 2.7)  # inches
 PANELS_A_ROW = 3
+LETTERS_A_LINE = 56  # of a panel
 MARKS = 12  # steps of a path over the epochs: every 25th of 300
 
 
@@ -173,7 +175,8 @@ def panels(
     members = {setting: list(groups.values()) for setting, groups in material.groups.items()}
     for axes, (setting, groups) in zip(grid.flat, members.items(), strict=False):
         draw(axes, groups, styles(groups))
-        axes.set_title(material.scale.title(setting), fontsize=8.5)
+        remark = textwrap.fill(axes.get_title(), LETTERS_A_LINE)  # of the draw function, on what it left out
+        axes.set_title("\n".join(filter(None, [material.scale.title(setting), remark])), fontsize=8, color=INK)
     for axes in grid.flat[count:]:
         axes.set_visible(False)
     legend_beside(figure, [*before, *_handles(list(members.values()))])

@@ -10,7 +10,7 @@ from .settings import SETTINGS
 LAPTOP_EPOCHS = 60  # the paper's epochs of interest, 25 to 300, fall on whole ones
 LAPTOP_IMAGES = 2_000  # of a data set that is larger than digits
 BATCH_DIVISOR = 4
-SMALLEST_QUEUE = 8
+SMALLEST_QUEUE = 16  # as large as a batch of CCL-SC
 STAND_INS: dict[str, Part] = {
     "cifar10-vgg16": Part("cnn", width=4),
     "svhn-vgg16": Part("mlp", width=64),

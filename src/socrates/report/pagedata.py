@@ -47,6 +47,8 @@ UNKNOWN = {
     "confidence_unknown_wrong": "Mean belief in unknown, wrong answers",
     "confidence_unknown_right": "Mean belief in unknown, right answers",
     "unknown_share": "Share of answers that are “unknown”",
+    "confidence_true_wrong": "Mean belief in the true class, wrong answers",
+    "confidence_true_right": "Mean belief in the true class, right answers",
 }
 
 

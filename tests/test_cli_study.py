@@ -1,0 +1,257 @@
+"""`socrates tune` and `socrates sweep`: the words they take, and a real study, stopped and continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from socrates import cli
+from socrates.cli.study import Sweep, Tune, grid_of, parse_grid, sweep_experiments
+from socrates.cli.sweeps import parse_seeds, part_of, read_file, split_options
+from socrates.engine.pool import Pool
+from socrates.experiment import Experiment, Part, usual_optimization
+
+BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs a command in this process; returns its exit code and what it printed."""
+    monkeypatch.setattr(cli.console, "width", 200, raising=False)
+
+    def call(*words):
+        code = cli.main([str(word) for word in words])
+        return code, "".join(capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def no_process(monkeypatch):
+    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("1-5", (1, 2, 3, 4, 5)), ("1,3,7", (1, 3, 7)), ("4", (4,)), ("1-3, 2,9", (1, 2, 3, 9))]
+)
+def test_seeds(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "5-1", "a", "1-", "-3", "1;2", "1,,2"])
+def test_what_are_no_seeds(text):
+    with pytest.raises(ValueError, match="--seeds takes 1-5"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options"),
+    [
+        ("ce", "ce", {}),
+        ("focal:gamma=2", "focal", {"gamma": "2"}),
+        ("socrates:gamma=1,alpha=0.99", "socrates", {"gamma": "1", "alpha": "0.99"}),
+        ("socrates:no-beta", "socrates:no-beta", {}),
+        ("socrates:no-beta:gamma=2", "socrates:no-beta", {"gamma": "2"}),
+        ("my_methods:Mine:start-epoch=3", "my_methods:Mine", {"start_epoch": "3"}),
+    ],
+)
+def test_methods_with_options(text, name, options):
+    assert split_options(text) == (name, options)
+
+
+@pytest.mark.parametrize("text", ["focal:gamma=", "focal:=2", ":gamma=2", "focal:gamma=2,"])
+def test_what_are_no_options(text):
+    with pytest.raises(ValueError, match="is not NAME:OPTION=VALUE"):
+        split_options(text)
+
+
+def test_parts_have_the_types_of_their_options():
+    assert part_of("method", "ccl_sc:queue_size=300,weight=1").options == (("queue_size", 300), ("weight", 1.0))
+    with pytest.raises(ValueError, match="method 'focal' has no option 'width', it takes gamma=2"):
+        part_of("method", "focal:width=3")
+    with pytest.raises(ValueError, match="did you mean 'focal'"):
+        part_of("method", "fokal:gamma=3")
+
+
+def test_a_grid_in_words():
+    grid = parse_grid(["gamma=1,2.5", "target-over=all", "batch_size=64,64", "learning_rate=1"], BASE)
+    assert grid == {"gamma": (1.0, 2.5), "target_over": ("all",), "batch_size": (64,), "learning_rate": (1.0,)}
+    assert isinstance(grid["batch_size"][0], int)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gamma"], "takes NAME=VALUE,VALUE"),
+        (["gamma=1,"], "takes NAME=VALUE,VALUE"),
+        (["gamma=1", "gamma=2"], "gamma twice"),
+        (["gama=1"], "did you mean 'gamma'"),
+        (["batch_size=many"], "must be a number like 128"),
+    ],
+)
+def test_a_grid_in_wrong_words(words, message):
+    with pytest.raises(ValueError, match=message):
+        parse_grid(words, BASE)
+
+
+def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched():
+    options = Tune("digits", "mlp", "socrates")
+    assert set(grid_of(options, {}, BASE)) == {"gamma", "alpha", "batch_size"}
+    options.batch_size = 64
+    assert set(grid_of(options, {"gamma": "2"}, BASE)) == {"alpha"}
+    sat = Tune("digits", "mlp", "sat", batch_size=64)
+    assert grid_of(sat, {}, BASE)["start_epoch"] == (0, 25, 50, 100)  # of 150 epochs
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tune", "digits", "mlp", "gamblers"], "the paper has no grid for 'gamblers', only for socrates,"),
+        (["tune", "digits", "mlp", "brier", "--batch-size", "64"], "nothing is left of the paper's grid"),
+        (["tune", "digits", "mlp", "ccl_sc", "--epochs", "3"], "starts no second phase before epoch 3"),
+        (["tune", "digits", "mlp", "focal", "--grid", "gamma=1,-1"], "gamma must be at least 0"),
+        (["tune", "digits", "mlp", "socrates", "--grid", "target_over=all,some"], "'known'"),
+        (["tune", "digits", "mlp", "focal", "--gamma", "2", "--grid", "gamma=1"], "by itself and in --grid"),
+        (["tune", "digits", "mlp", "focal", "--seeds", "x"], "--seeds takes"),
+        (["tune", "digits", "mlp", "focal", "--trials", "0"], "at least 1 trial"),
+        (["tune", "digits", "mlp", "fokal"], "did you mean 'focal'"),
+        (["tune", "digit", "mlp", "brier", "--seeds", "1"], "did you mean 'digits'"),
+        (["sweep"], "give a FILE.py, or --methods"),
+        (["sweep", "nothing.py"], "nothing.py is not there"),
+        (["sweep", "nothing.py", "--epochs", "3"], "--epochs has no place beside it"),
+        (["sweep", "--methods", "focal:gamma=x"], "must be a number like"),
+        (["sweep", "--methods", "focal:gamma=-1"], "gamma must be at least 0"),
+        (["sweep", "--methods", "ce", "--gamma", "3"], "was not expected here"),
+    ],
+)
+def test_mistakes_are_told_before_any_process(run, tmp_path, no_process, words, message):
+    code, text = run(*words, "--out", tmp_path)
+    assert code == 1
+    assert message in re.sub(r"\s+", " ", text)
+    assert "Traceback" not in text
+
+
+FILE = """
+from dataclasses import replace
+from socrates.experiment import Experiment, Part
+
+base = Experiment(Part("digits"), Part("mlp"), Part("ce"))
+
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["experiments = [replace(base, seed=seed) for seed in (1, 2)]", "def experiments():\n    return base, base"],
+)
+def test_a_file_of_experiments(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "mine.py").write_text(FILE.format(text))
+    assert len(read_file(tmp_path / "mine.py")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("runs = [base]", "defines no `experiments`"),
+        ("experiments = []", r"at least one Experiment, got \[\]"),
+        ("experiments = base", "must be a list"),
+        ("experiments = [base, 'ce']", "holds str at 1: expected an Experiment"),
+        ("experiments = [bse]", "could not be run: NameError: name 'bse' is not defined"),
+        ("def experiments():\n    return 1 / 0", "could not be run: ZeroDivisionError"),
+        ("experiments = [", "could not be run: SyntaxError"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "mine.py").write_text(FILE.format(text))
+    with pytest.raises(ValueError, match=message) as error:
+        read_file(tmp_path / "mine.py")
+    assert "mine.py" in str(error.value)
+
+
+def test_the_product():
+    options = Sweep(
+        datasets=("digits", "mnist"), models=("mlp", "mlp:width=8"), methods=("ce", "socrates:no-beta:gamma=1"),
+        seeds="1-3", epochs=2,
+    )  # fmt: skip
+    experiments = sweep_experiments(options)
+    assert len(set(experiments)) == 2 * 2 * 2 * 3
+    assert experiments[-1].method == Part("socrates:no-beta", gamma=1.0)
+    assert experiments[-1].model == Part("mlp", width=8)
+    assert experiments[0].optimization.batch_size == usual_optimization("digits", "mlp", "ce").batch_size
+    assert {experiment.optimization.epochs for experiment in experiments} == {2}
+
+
+def finished_times(out):
+    """When each file of a finished run was changed last."""
+    folders = [done.parent for done in out.glob("*/finished.json")]
+    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*") if path.is_file()}
+
+
+def stop_after_first_run(words, out):
+    """Ctrl-C as a terminal sends it, as soon as a run is finished; what was printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "socrates.cli", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 90
+        while not list(out.glob("*/finished.json")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        text, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    return text + errors
+
+
+def test_a_real_study_stopped_and_continued(run, tmp_path, monkeypatch):
+    settings = ("--seeds", "1-2", "--epochs", "60", "--num-train", "100", "--out", str(tmp_path))
+    words = ("tune", "digits", "mlp", "focal", "--width", "16", "--grid", "gamma=1,2", *settings)
+    text = stop_after_first_run(words, tmp_path)
+    assert re.search(r"[0-3] of 4 runs finished, 2 running", text)
+    assert "the same command continues" in text
+    before = finished_times(tmp_path)
+    assert 1 <= len(list(tmp_path.glob("*/finished.json"))) < 4
+
+    code, text = run(*words, "--processes", "1")
+    assert code == 0, text
+    assert len(list(tmp_path.glob("*/finished.json"))) == 4
+    assert before.items() <= finished_times(tmp_path).items()
+    study = json.loads(next(tmp_path.glob("study-*/study.json")).read_text())
+    assert len(study["results"]) == 2
+    gamma = study["choice"]["options"]["gamma"]
+    assert f"choice: gamma={gamma:g}" in text
+    assert "front, chosen" in text
+    assert "study.json" in text
+    assert f"socrates train digits mlp focal --gamma {gamma} --width 16 --seed 1 --epochs 60" in text
+
+    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    after = finished_times(tmp_path)
+    assert run(*words)[0] == 0
+    same = ("sweep", "--models", "mlp:width=16", "--methods", "focal:gamma=1", "focal:gamma=2", *settings)
+    code, text = run(*same, "--keep-every", "60", "--dry-run")
+    assert code == 0, text
+    assert "4 runs, 4 finished, 0 to train" in text
+    code, text = run(*same, "--keep-every", "60")
+    assert code == 0, text
+    assert len(re.findall(r"γ=\d +2 +\d+\.\d\d ± ", text)) == 2
+    assert f"next: socrates report {tmp_path}" in text
+    assert finished_times(tmp_path) == after
+    code, text = run(*same, "--dry-run")
+    assert "4 runs, 0 finished, 4 to train" in text
+    assert ": 0 of 60 epochs" in text
