@@ -16,6 +16,7 @@ from socrates import cli, methods, models
 from socrates.cli.shared import command_of, experiment_of, named_values
 from socrates.cli.train import Train
 from socrates.experiment import Experiment, Optimization, Part
+from socrates.records import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,7 +28,7 @@ def run(capsys, monkeypatch):
 
     def call(*words):
         code = cli.main([str(word) for word in words])
-        return code, capsys.readouterr().out
+        return code, "".join(capsys.readouterr())
 
     return call
 
@@ -156,7 +157,7 @@ PARTS = Part("digits"), Part("mlp"), Part("socrates", gamma=1.0, alpha=0.9)
             Part("cnn", width=8),
             Part("ccl_sc", start_epoch=3, queue_size=30),
         ),
-        Experiment(Part("cifar100"), Part("vit_transfer"), Part("socrates:no-beta", gamma=2.0)),
+        Experiment(Part("cifar100", image_size=224), Part("vit_transfer"), Part("socrates:no-beta", gamma=2.0)),
     ],
 )
 def test_the_command_that_repeats_a_run_gives_the_same_experiment(experiment):
@@ -171,3 +172,46 @@ def test_an_option_name_belongs_to_one_part_only():
     of_methods = {option for name in methods.METHODS for option in methods.options(name)}
     named = [of_train, of_models, of_methods, {"image_size", "augment"}]
     assert len(set().union(*named)) == sum(map(len, named))
+
+
+def experiment_from(*words):
+    options, rest = tyro.cli(Train, args=words, return_unknown_args=True)
+    return experiment_of(options, named_values(rest, allowed=True))
+
+
+def test_a_pretrained_model_gets_images_of_its_size():
+    assert experiment_from("cifar100", "vit_transfer", "ce").dataset == Part("cifar100", image_size=224)
+    assert experiment_from("folder:mine", "vit_transfer", "ce").dataset == Part("folder:mine", image_size=224)
+    assert experiment_from("food101", "vit_transfer", "ce").dataset == Part("food101")
+    small = experiment_from("cifar100", "vit_transfer", "ce", "--image-size", "64")
+    assert small.dataset == Part("cifar100", image_size=64)
+    assert experiment_from("cifar100", "vit", "ce").dataset == Part("cifar100")
+
+
+def test_the_list_is_whole_however_narrow(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main(["list"]) == 0
+    text = capsys.readouterr().out
+    for words in ("folder:PATH", "npz:PATH", "image_size", "augment=True"):
+        assert words in text
+    assert "…" not in text
+    cells = [line.split("│")[2].strip() for line in text.splitlines() if line.count("│") == 4]
+    assert "google/vit-base-patch16-224" in "".join(cells)
+
+
+def test_the_command_that_repeats_a_run_is_one_line(run, tmp_path, monkeypatch):
+    code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
+    assert code == 0, text
+    directory = next(tmp_path.iterdir())
+    monkeypatch.setattr(cli.console, "width", 60, raising=False)
+    code, text = run("show", directory)
+    assert code == 0
+    assert command_of(Run(directory).experiment) in text
+
+
+def test_help_of_train_tells_of_data(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    text = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+    for words in ("folder:PATH", "npz:PATH", "--image-size", "--augment"):
+        assert words in text

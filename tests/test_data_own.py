@@ -273,3 +273,42 @@ def test_wrong_files_are_named(tmp_path):
     path.write_bytes(whole[:2000] + bytes([255 - whole[2000]]) + whole[2001:])
     with pytest.raises(ValueError, match="the array x_train cannot be read"):
         data.load(f"npz:{path}")
+
+
+def test_grey_levels_of_16_bits_keep_their_range(tmp_path):
+    levels = np.linspace(0, 65_535, 32 * 32).round().astype(np.uint16).reshape(32, 32)
+    for suffix in ("png", "tif", "pgm"):
+        for name in ("a", "b"):
+            (tmp_path / suffix / name).mkdir(parents=True)
+            for i in range(8):
+                Image.fromarray(levels).save(tmp_path / suffix / name / f"{i}.{suffix}")
+        split = data.load(f"folder:{tmp_path / suffix}", augment=False, image_size=32).train
+        expected = (levels / 257).round().astype(np.uint8)
+        assert np.array_equal(split.images[0, 0].numpy(), expected), suffix
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_pixels_of_32_bits_are_refused_by_name(tmp_path, kind):
+    pictures(tmp_path, count=8)
+    Image.fromarray(np.zeros((40, 30), kind)).save(tmp_path / "dog" / "deep.tif")
+    with pytest.raises(data.DataCorrupt, match=r"deep\.tif: .*32 bits with no known white: save it with 8 or 16 bits"):
+        data.load(f"folder:{tmp_path}")
+
+
+def test_hidden_files_and_folders_are_no_images(tmp_path):
+    pictures(tmp_path, count=8)
+    (tmp_path / "cat" / "._0.png").write_bytes(b"of another system")
+    (tmp_path / "cat" / ".cache").mkdir()
+    (tmp_path / "cat" / ".cache" / "1.png").write_bytes(b"a thumbnail")
+    (tmp_path / "cat" / "folder.png").mkdir()
+    splits = data.load(f"folder:{tmp_path}")
+    assert len(splits.train) + len(splits.val) + len(splits.test) == 16
+
+
+def test_too_few_images_to_split_are_named(tmp_path):
+    pictures(tmp_path / "mine", count=2)
+    with pytest.raises(ValueError, match=r"mine: a validation split needs samples on both sides"):
+        data.load(f"folder:{tmp_path / 'mine'}")
+    np.savez(tmp_path / "few.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4) % 2)
+    with pytest.raises(ValueError, match=r"few\.npz: a validation split needs samples on both sides"):
+        data.load(f"npz:{tmp_path / 'few.npz'}")

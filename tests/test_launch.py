@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 from socrates.engine import Failure, StudyError, StudyWatcher, run_all
@@ -172,6 +173,10 @@ def wait_until(condition, seconds=60.0):
         time.sleep(0.05)
 
 
+def epochs_done(folder):
+    return [path.read_text().count("\n") for path in sorted(folder.glob("runs/*/epochs.jsonl"))]
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_behind(tmp_path, how):
@@ -180,7 +185,7 @@ def test_nothing_is_left_behind(tmp_path, how):
         [sys.executable, "endless.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        wait_until(lambda: len(list(tmp_path.glob("runs/*/experiment.json"))) == 2)
+        wait_until(lambda: len(epochs_done(tmp_path)) == 2 and min(epochs_done(tmp_path)) > 2)
         children = children_of(process.pid)
         assert len(children) >= 2
         if how is signal.SIGINT:
@@ -192,6 +197,9 @@ def test_nothing_is_left_behind(tmp_path, how):
         wait_until(lambda: not any(map(alive, children)), 10)
         assert time.monotonic() - start < 10
         assert errors.count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
+        if how is signal.SIGINT:  # every whole epoch is saved
+            saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
+            assert saved == epochs_done(tmp_path)
     finally:
         process.kill()
         process.wait()

@@ -135,9 +135,29 @@ def test_a_step_before_the_epoch_says_what_to_do():
         take_step(model, method, optimizer, 0)
 
 
-def test_a_batch_larger_than_the_queue_is_refused():
-    model, method, _ = make(queue_size=4)
+def test_of_a_batch_larger_than_the_queue_the_last_stay():
+    model, method, optimizer = make(queue_size=4)
     method.start_epoch(0, model)
-    method(model, make_batch(0)).backward()
-    with pytest.raises(ValueError, match="use a longer queue or a smaller batch"):
-        method.end_step(model)
+    for step in range(10):
+        take_step(model, method, optimizer, step)
+    assert method.correct.full
+    small = make(queue_size=1)
+    small[1].start_epoch(0, small[0])
+    batch = make_batch(0)
+    predicted = small[0](batch.images).argmax(dim=1)
+    small = make(queue_size=1)
+    small[1].start_epoch(0, small[0])
+    take_step(*small, 0)
+    assert small[1].correct.read().classes.tolist() == [int(batch.labels[predicted == batch.labels][-1])]
+
+
+def test_the_queues_tell_how_full_they_are():
+    _, method, _ = make()
+    method.correct.enqueue(torch.randn(10, 16), torch.arange(10) % 3)
+    method.errors.enqueue(torch.randn(4, 16), torch.arange(4) % 3)
+    assert float(method.diagnostics()["queue_fill"]) == pytest.approx(0.4)
+
+
+def test_the_contrastive_phase_starts_half_way_by_default():
+    assert methods.build("ccl_sc", TASK).first_whole_epoch == 150
+    assert methods.build("ccl_sc", Task(40, 3, 16, epochs=40)).first_whole_epoch == 20

@@ -101,6 +101,7 @@ class Task:
     num_samples: int
     num_classes: int
     num_features: int
+    epochs: int = 300  # of the whole training
 
 
 class Method(nn.Module):
@@ -111,6 +112,7 @@ class Method(nn.Module):
 
     unknown_class: bool = False  # whether the model has an extra, last output
     meta_share: float = 0.0  # share of the training data held back for batches that only the method sees
+    first_whole_epoch: int = 0  # from which it is all it can be, counted from 0: a shorter training is refused
 
     def __init__(self, task: Task) -> None:
         super().__init__()

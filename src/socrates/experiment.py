@@ -5,15 +5,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 Value = int | float | str | bool | None
 
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")  # of Lightning Fabric
+LONGEST_NAME = 200  # bytes of a directory's name before seed and digest: file systems refuse more than 255
+
 
 @dataclass(frozen=True)
 class Part:
-    """A dataset, model or method by name, with the options that differ from its defaults.
+    """A dataset, model or method by name, with the options that were given.
+
+    An option that is given with its default value is part of a run's identity: `focal` and `focal` with gamma=2.0 train
+    alike, into two directories. A path in a name (`folder:PATH`) stays as it was given, relative to where the command
+    runs: from another folder the same words may mean other images.
 
     >>> Part("socrates", gamma=2.0, alpha=0.9)
     Part('socrates', alpha=0.9, gamma=2.0)
@@ -46,6 +55,49 @@ class Optimization:
     halve_every: int = 25
     milestones: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "halve_every"):
+            check_whole(name, getattr(self, name), above=0)
+        for name in ("learning_rate", "backbone_factor", "momentum", "weight_decay"):
+            value = check_finite(name, getattr(self, name))
+            object.__setattr__(self, name, float(value))  # 1 and 1.0 are the same run
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be more than 0, got {self.learning_rate}")
+        for name in ("backbone_factor", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum of SGD must be in [0, 1), got {self.momentum}")
+        for epoch in self.milestones:
+            check_whole("milestones", epoch, above=0)
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones must be epochs in increasing order, got {self.milestones}")
+
+
+def check_whole(name: str, value: object, above: int) -> None:
+    """Refuse what is not a whole number more than `above`.
+
+    >>> check_whole("epochs", 0, above=0)
+    Traceback (most recent call last):
+    ValueError: epochs must be more than 0, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    if value <= above:
+        raise ValueError(f"{name} must be {f'more than {above}' if above >= 0 else 'at least 0'}, got {value}")
+
+
+def check_finite(name: str, value: object) -> float:
+    """The number; anything else is refused, NaN and infinity too.
+
+    >>> check_finite("gamma", float("nan"))
+    Traceback (most recent call last):
+    ValueError: gamma must be a finite number, got nan
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value}")
+    return value
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -68,14 +120,28 @@ class Experiment:
     precision: str = "32-true"
     optimization: Optimization = field(default_factory=Optimization)
 
+    def __post_init__(self) -> None:
+        check_whole("seed", self.seed, above=-1)
+        for name in ("num_bins", "keep_every"):
+            check_whole(name, getattr(self, name), above=0)
+        if self.num_train is not None:
+            check_whole("num_train", self.num_train, above=0)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        for part in (self.dataset, self.model, self.method):
+            for key, value in part.options:
+                if isinstance(value, float):
+                    check_finite(f"{key} of {part.name}", value)
+
     @property
     def name(self) -> str:
         """A directory name: readable parts, and a digest of everything."""
         options = "".join(f"-{key}{value}" for key, value in self.method.options)
         digest = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:8]
-        parts = (self.dataset.name, self.model.name, self.method.name)
-        readable = "-".join(part.replace(":", "_").replace("/", "_") for part in parts)
-        return f"{readable}{options}-seed{self.seed}-{digest}"
+        parts = "-".join((self.dataset.name, self.model.name, self.method.name))
+        readable = re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", parts + options)  # what some file system forbids
+        readable = readable.encode()[:LONGEST_NAME].decode(errors="ignore")
+        return f"{readable}-seed{self.seed}-{digest}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings."""
@@ -107,10 +173,11 @@ def usual_optimization(dataset: str, model: str, method: str) -> Optimization:
     >>> usual_optimization("digits", "mlp", "socrates").epochs
     150
     """
+    batch_size = 64 if method == "ccl_sc" or dataset == "digits" else 128
     if dataset == "digits":
-        return Optimization(epochs=150, batch_size=64, halve_every=50, weight_decay=0.0)
+        return Optimization(150, batch_size, halve_every=50, weight_decay=0.0)
     if dataset in ("mnist", "fashion_mnist"):
-        return Optimization(epochs=40, halve_every=10)
+        return Optimization(40, batch_size, halve_every=10)
     if model == "vit_transfer":
-        return Optimization(epochs=50, learning_rate=5e-4, backbone_factor=0.1, milestones=(20, 35, 45))
-    return Optimization(batch_size=64) if method == "ccl_sc" else Optimization()
+        return Optimization(50, batch_size, learning_rate=5e-4, backbone_factor=0.1, milestones=(20, 35, 45))
+    return Optimization(batch_size=batch_size)

@@ -4,18 +4,22 @@ experiment.json       what was asked for
 epochs.jsonl          one line an epoch
 checkpoint.pt         the state after the last whole epoch, until the run is finished
 predictions/*.npz     logits and labels of val and test at kept epochs
-evaluation.json       every metric under every reading and scaler
+evaluation.json       every metric under every reading and scaler, at the last kept epoch
+evaluation-0025.json  the same at another kept epoch, if it was asked for
+lock                  only while a process trains the run
 finished.json         written last: its existence means that the run is whole
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import math
 import os
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +83,8 @@ class Run:
     def append_epoch(self, record: dict[str, Any]) -> None:
         """One line, flushed to the disk; NaN is written as null."""
         line = json.dumps({key: _plain(value) for key, value in record.items()}) + "\n"
-        with open(self.directory / "epochs.jsonl", "a") as file:
+        path = self.directory / "epochs.jsonl"
+        with named_errors(path), open(path, "a") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -95,25 +100,36 @@ class Run:
             if not line:
                 continue
             try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
+                record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise ValueError(f"{line!r} is no record")
+            except ValueError as error:
                 if number == len(lines) - 1:  # no newline after it: the writer was stopped
                     break
                 raise ValueError(f"{path}, line {number + 1} is damaged: {error}") from error
+            records.append(record)
         return records
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        kept = [record for record in self.epochs() if record["epoch"] <= epoch]
+        kept = [record for record in self.epochs() if record.get("epoch", math.inf) <= epoch]
+        self.check_epochs(kept, epoch)
         _replace(self.directory / "epochs.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
+
+    def check_epochs(self, records: list[dict[str, Any]], last: int) -> None:
+        """Refuse records that are not those of the epochs 1 to `last`, each once and in order."""
+        if [record.get("epoch") for record in records] != list(range(1, last + 1)):
+            raise ValueError(
+                f"{self.directory / 'epochs.jsonl'} holds {len(records)} records that are not those of the epochs 1 to "
+                f"{last}: some were lost. Restore the file, or delete {self.directory} to train the run from the start"
+            )
 
     def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int) -> None:
         """Keep the logits of a split; every metric can be computed from them later."""
         path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            arrays = {"logits": logits.astype(np.float32), "labels": labels.astype(np.int32)}
+        arrays = {"logits": logits.astype(np.float32), "labels": labels.astype(np.int32)}
+        with replacing(path) as file:
             np.savez_compressed(file, **arrays, num_classes=np.int32(num_classes))
-        os.replace(file.name, path)
 
     def kept_epochs(self) -> list[int]:
         """Epochs of which both val and test logits are there, in order."""
@@ -124,16 +140,20 @@ class Run:
         """Logits and labels of a split at an epoch."""
         path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
         try:
-            with np.load(path) as stored:
+            with open(path, "rb") as file, np.load(file) as stored:
                 return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
         except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file
-            raise ValueError(f"{path} is damaged ({error}): train the run again") from error
+            raise ValueError(f"{path} is damaged ({error}): delete {self.directory} and train the run again") from error
 
-    def save_evaluation(self, evaluation: dict[str, Any]) -> None:
-        """Write evaluation.json."""
-        write_json(self.directory / "evaluation.json", evaluation)
+    def save_evaluation(self, evaluation: dict[str, Any]) -> Path:
+        """Write evaluation.json, which reports read; of an epoch before the last kept one, a file beside it."""
+        kept = self.kept_epochs()
+        earlier = bool(kept) and evaluation.get("epoch", kept[-1]) != kept[-1]
+        path = self.directory / (f"evaluation-{evaluation['epoch']:04d}.json" if earlier else "evaluation.json")
+        write_json(path, evaluation)
+        return path
 
     def evaluation(self) -> dict[str, Any]:
         """Read evaluation.json."""
@@ -164,12 +184,36 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with named_errors(path):
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Errors of the disk with the file that could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full: free some space" if full else error.strerror or str(error)
+        raise OSError(f"{path} could not be written: {reason}") from error
+
+
 def _replace(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+    with replacing(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(file.name, path)
 
 
 def _plain(value: Any) -> Any:

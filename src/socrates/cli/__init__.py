@@ -9,6 +9,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ except ImportError as error:
 from .look import Evaluate, List, Show, run_evaluate, run_list, run_show
 from .paper import Reproduce, run_reproduce
 from .report import Quickstart, Report, run_quickstart, run_report
-from .shared import console, named_values
+from .shared import console, errors, named_values
 from .study import Sweep, Tune, run_sweep, run_tune
 from .train import Train, run_train
 
@@ -38,6 +39,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any, dict[str, str]], None]]] = {
     "report": (Report, run_report),
     "reproduce": (Reproduce, run_reproduce),
 }
+CONTINUE = (Quickstart, Train, Tune, Sweep, Reproduce)  # where they were stopped
 TAKES_OPTIONS = (Train, Tune)  # of a method or model, by their own names
 
 
@@ -50,19 +52,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 0
     if words[0] not in COMMANDS:
-        console.print(f"unknown command {words[0]!r}: choose from {', '.join(COMMANDS)}", highlight=False)
+        say(f"unknown command {rich.markup.escape(repr(words[0]))}: choose from {', '.join(COMMANDS)}")
         return 2
     kind, action = COMMANDS[words[0]]
     try:
-        options, rest = tyro.cli(kind, args=words[1:], prog=f"socrates {words[0]}", return_unknown_args=True)
-        action(options, named_values(rest, allowed=kind in TAKES_OPTIONS))
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            options, rest = tyro.cli(kind, args=words[1:], prog=f"socrates {words[0]}", return_unknown_args=True)
+            action(options, named_values(rest, allowed=kind in TAKES_OPTIONS))
     except (ValueError, OSError, ImportError) as error:
-        console.print(f"[bold red]error:[/] {rich.markup.escape(str(error))}", highlight=False)
+        say(f"[bold red]error:[/] {rich.markup.escape(str(error))}")
         return 1
-    except KeyboardInterrupt:
-        console.print("stopped; the same command continues from the last checkpoint")
+    except KeyboardInterrupt as stop:
+        how_far = f": {rich.markup.escape(str(stop))}" if str(stop) else ""
+        say(f"stopped{how_far}{'; the same command continues' if kind in CONTINUE else ''}")
         return 130
     return 0
+
+
+def say(text: str) -> None:
+    """A line for people, beside the output: on stderr, and never broken into several."""
+    errors.print(text, highlight=False, soft_wrap=True)
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning in one line, without the place in the source where it arose."""
+    say(f"[yellow]warning:[/] {rich.markup.escape(str(message))}")
 
 
 def overview() -> str:

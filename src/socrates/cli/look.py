@@ -42,9 +42,10 @@ def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
 
     run = Run(options.run)
     evaluation = evaluate(run, options.epoch)
-    run.save_evaluation(evaluation)
+    path = run.save_evaluation(evaluation)
     console.print(evaluation_table(evaluation))
-    console.print(f"written: {run.directory / 'evaluation.json'}", highlight=False)
+    aside = "" if path.name == "evaluation.json" else " (evaluation.json stays that of the last kept epoch)"
+    console.print(f"written: {path}{aside}", highlight=False, soft_wrap=True)
 
 
 def evaluation_table(evaluation: dict[str, Any]) -> Table:
@@ -70,16 +71,22 @@ def run_list(_: List, __: dict[str, str]) -> None:
     from socrates.names import first_line
 
     table = Table(title="data sets")
-    table.add_column("name")
+    table.add_column("name", no_wrap=True)
     table.add_column("what")
     for name, entry in data.DATASETS.items():
         table.add_row(name, entry.description)
+    for kind, loader in data.OWN.items():
+        table.add_row(f"{kind}:PATH", first_line(loader))
     console.print(table)
+    console.print(
+        "every data set takes image_size, the side that images are resized to, and augment=True", highlight=False
+    )
     packages = (("models", models, models.MODELS), ("methods", methods, methods.METHODS))
     for title, package, entries in packages:
         table = Table(title=title)
-        for column in ("name", "options and defaults", "what"):
-            table.add_column(column)
+        table.add_column("name", overflow="fold", min_width=12)
+        table.add_column("options and defaults", overflow="fold", min_width=25)
+        table.add_column("what")
         for name, make in entries.items():
             table.add_row(name, ", ".join(f"{k}={v}" for k, v in package.options(name).items()), first_line(make))
         console.print(table)
@@ -99,4 +106,4 @@ def run_show(options: Show, _: dict[str, str]) -> None:
         console.print(f"last epoch: {last}")
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
-    console.print(f"repeat it with:\n  {command_of(experiment)}", highlight=False)
+    console.print(f"repeat it with:\n  {command_of(experiment)}", highlight=False, markup=False, soft_wrap=True)

@@ -13,7 +13,10 @@ from rich.console import Console
 from socrates.experiment import Experiment, Optimization, Part, usual_optimization
 
 console = Console()
+errors = Console(stderr=True)
 Positional = tyro.conf.Positional
+DATA_OPTIONS: dict[str, Any] = {"image_size": None, "augment": True}
+PRETRAINED_SIZE = 224
 
 
 def named_values(words: Sequence[str], allowed: bool) -> dict[str, str]:
@@ -40,7 +43,7 @@ def experiment_of(options: Any, extra: dict[str, str]) -> Experiment:
     takes = {
         "method": methods.options(options.method),
         "model": models.options(options.model),
-        "dataset": {"image_size": None, "augment": True},
+        "dataset": DATA_OPTIONS,
     }
     given: dict[str, dict[str, Any]] = {owner: {} for owner in takes}
     for name, text in extra.items():
@@ -51,6 +54,7 @@ def experiment_of(options: Any, extra: dict[str, str]) -> Experiment:
             ]
             raise ValueError(f"--{name.replace('_', '-')} is unknown: {'; '.join(lines)}")
         given[owner][name] = typed(text, takes[owner][name], name)
+    given["dataset"] = {**usual_data_options(options.dataset, options.model), **given["dataset"]}
     return Experiment(
         **{owner: Part(getattr(options, owner), **given[owner]) for owner in takes},
         seed=options.seed,
@@ -60,6 +64,18 @@ def experiment_of(options: Any, extra: dict[str, str]) -> Experiment:
         precision=options.precision,
         optimization=optimization_of(options),
     )
+
+
+def usual_data_options(dataset: str, model: str) -> dict[str, Any]:
+    """What a data set is told unless the command line says otherwise: a pretrained model needs the size it knows.
+
+    >>> usual_data_options("cifar100", "vit_transfer"), usual_data_options("cifar100", "vit")
+    ({'image_size': 224}, {})
+    """
+    from socrates import data
+
+    fits = dataset in data.DATASETS and data.DATASETS[dataset].image_shape[1:] == (PRETRAINED_SIZE, PRETRAINED_SIZE)
+    return {"image_size": PRETRAINED_SIZE} if model == "vit_transfer" and not fits else {}
 
 
 def optimization_of(options: Any) -> Optimization:

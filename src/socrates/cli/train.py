@@ -13,12 +13,12 @@ from .shared import Positional, console, experiment_of
 class Train:
     """Train one run into its own directory; the same command again continues it, and does nothing once it is finished.
 
-    Options of the method (--gamma 2 --alpha 0.99) and of the model (--width 16) are given by their names;
-    `socrates list` shows them.
+    Options of the method (--gamma 2 --alpha 0.99), of the model (--width 16) and of the data set (--image-size 32, the
+    side that images are resized to, --augment false) are given by their names; `socrates list` shows them.
     """
 
     dataset: Positional[str]
-    """A data set: see `socrates list`, or folder:PATH, or npz:PATH."""
+    """A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH."""
     model: Positional[str]
     """An architecture, or module:attribute."""
     method: Positional[str]
@@ -48,7 +48,7 @@ class Train:
     keep_every: int = 25
     """Logits of val and test are kept at these epochs, and at the last."""
     precision: str = "32-true"
-    """A Lightning Fabric precision, such as bf16-mixed."""
+    """A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true."""
     device: str = "auto"
     """A Lightning Fabric accelerator: auto, cpu, cuda, mps."""
     out: Path = Path("runs")

@@ -122,6 +122,10 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
         )
     except ImportError as error:
         raise ImportError(f"the data set {name!r} needs {error.name}: install socrates-loss[train]") from error
+    except ValueError as error:
+        if path and path not in str(error):  # such as too few images to split
+            raise ValueError(f"{path}: {error}") from error
+        raise
     if num_train is None:
         return splits
     labels = splits.train.labels.numpy()

@@ -39,12 +39,18 @@ def list_images(folder: Path, classes: list[str]) -> Listing:
     files: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        found = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in SUFFIXES)
+        found = sorted(path for path in (folder / name).rglob("*") if is_image(path, folder))
         files += found
         labels += [label] * len(found)
     if not files:
         raise ValueError(f"{folder}: no images ({', '.join(sorted(SUFFIXES))}) in the folders of its classes")
     return files, np.array(labels)
+
+
+def is_image(path: Path, folder: Path) -> bool:
+    """Whether it is a file with an image's suffix; hidden ones, such as the ._0.png of some archives, do not count."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
 
 
 def list_parts(path: Path) -> tuple[dict[str, Listing], list[str]]:

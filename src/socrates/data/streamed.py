@@ -41,9 +41,27 @@ def opened(path: Path) -> Iterator[Image]:
 
 
 def read_rgb(path: Path) -> Image:
-    """An image file, decoded to RGB."""
+    """An image file, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
+
+    Wider pixels, integers of 32 bits and floating point, are refused: no file says which value is white.
+    """
     with opened(path) as image:
-        return image.convert("RGB")
+        return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
+
+
+def eight_bits(image: Image) -> Image:
+    """A grey image with 8 bits a pixel.
+
+    >>> from PIL import Image
+    >>> eight_bits(Image.fromarray(np.array([[0, 257, 65_535]], np.uint16))).tobytes()
+    b'\\x00\\x01\\xff'
+    """
+    from PIL import Image as pil
+
+    # Pillow decodes 16 bits of some PNG and PGM files into mode I, where they keep their range.
+    if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
+        raise ValueError(f"its pixels have mode {image.mode}, 32 bits with no known white: save it with 8 or 16 bits")
+    return pil.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
 
 
 def centre_crop(image: Image, size: int, shrink: bool) -> Image:

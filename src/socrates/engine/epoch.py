@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from socrates.metrics import CalibrationMeter, predict
 
 COLLAPSED_SHARE = 0.5
+FEWEST = 10  # samples that tell whether every answer is the same
 
 
 def split_record(name: str, logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
@@ -43,8 +44,8 @@ def confidence_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[
     return record
 
 
-def collapse_record(logits: Tensor, num_classes: int) -> dict[str, Any]:
-    """Share of top-1 unknown, and why the run counts as collapsed, if it does."""
+def collapse_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[str, Any]:
+    """Share of top-1 unknown, and why the run counts as collapsed, if it does; few samples, or one class, tell not."""
     answers = logits.argmax(dim=1)
     share = float((answers == num_classes).float().mean())
     reason = None
@@ -52,6 +53,6 @@ def collapse_record(logits: Tensor, num_classes: int) -> dict[str, Any]:
         reason = "the logits are not finite"
     elif share > COLLAPSED_SHARE:
         reason = f"{100 * share:.0f} % of the answers are 'unknown'"
-    elif len(answers) > 1 and bool((answers == answers[0]).all()):
+    elif len(answers) >= FEWEST and bool((answers == answers[0]).all()) and bool((labels != labels[0]).any()):
         reason = f"every answer is class {int(answers[0])}"
     return {"unknown_share": share, "collapsed": reason}

@@ -44,7 +44,8 @@ def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
     """Metrics of val and test for each scaler, fitted on val, and each reading of the unknown class.
 
     The result is `results[scaler][split][reading][metric]`; a model without an unknown class has the one reading
-    "plain". The epoch is the last one kept, unless told.
+    "plain". `parameters[scaler]` are the single numbers that were fitted, such as the temperature. The epoch is the
+    last one kept, unless told.
     """
     kept = run.kept_epochs()
     if not kept:
@@ -55,6 +56,7 @@ def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
     unknown = has_unknown(splits["val"])
     results: dict[str, Any] = {}
     skipped: dict[str, str] = {}
+    parameters: dict[str, dict[str, float]] = {}
     finite = all(np.isfinite(part.logits).all() for part in splits.values())
     for name, make in SCALERS.items():
         if name == "readout" and not unknown:
@@ -63,16 +65,20 @@ def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
             skipped[name] = "the run diverged: its logits are not finite"
             continue
         try:
-            scaled = scale(make(), splits)
+            scaler = make()
+            scaled = scale(scaler, splits)
         except ValueError as error:
             skipped[name] = str(error)
             continue
+        fitted = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
+        parameters |= {name: fitted} if fitted else {}
         readings = READINGS if unknown else (None,)
         results[name] = {
             split: {reading or "plain": metrics(part, reading, num_bins) for reading in readings}
             for split, part in scaled.items()
         }
-    return {"epoch": epoch, "num_bins": num_bins, "unknown_class": unknown, "results": results, "skipped": skipped}
+    about = {"epoch": epoch, "num_bins": num_bins, "unknown_class": unknown}
+    return {**about, "results": results, "skipped": skipped, "parameters": parameters}
 
 
 def has_unknown(predictions: Predictions) -> bool:

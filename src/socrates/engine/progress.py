@@ -6,11 +6,15 @@ import time
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from socrates.engine.train import Watcher
 from socrates.experiment import Experiment
 from socrates.records import Run
+
+# Characters: "epoch 300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
+DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 40, 12, 13
 
 
 def watcher_for(console: Console, experiment: Experiment, log: str) -> Watcher:
@@ -65,38 +69,60 @@ class Lines(Watcher):
 class Display(Lines):
     """A live bar: epoch, step, loss, accuracy, ECE and the time left."""
 
+    progress: Progress | None = None  # until training starts
+    bar: TaskID
+
     def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
         super().started(run, first_epoch, steps_per_epoch)
         total = self.experiment.optimization.epochs * steps_per_epoch
-        columns = (
-            BarColumn(12),
-            TextColumn("{task.completed}/{task.total} steps,"),
-            TimeRemainingColumn(),
-            TextColumn("left"),
-        )
-        self.progress = Progress("{task.description}", *columns, console=self.console)
-        self.bar = self.progress.add_task("epoch 1", total=total, completed=first_epoch * steps_per_epoch)
+        self.progress = Progress(*columns(self.console.width, total), console=self.console)
+        label = f"epoch {min(first_epoch + 1, self.experiment.optimization.epochs)}"
+        self.bar = self.progress.add_task(label, total=total, completed=first_epoch * steps_per_epoch)
         self.progress.start()
 
     def stepped(self, epoch: int, step: int) -> None:
-        self.progress.advance(self.bar)
+        if self.progress is not None:
+            self.progress.advance(self.bar)
 
     def epoch_done(self, record: dict[str, Any]) -> None:
-        self.progress.update(self.bar, description=f"epoch {record['epoch']} {short(record)}")
+        if self.progress is not None:
+            self.progress.update(self.bar, description=f"epoch {record['epoch']} {short(record)}")
 
     def closed(self) -> None:
-        self.progress.stop()
+        if self.progress is not None:
+            self.progress.stop()
+
+
+def columns(width: int, total: int) -> list[ProgressColumn]:
+    """What fits a terminal: the epoch and the time left always, then the steps, then a bar.
+
+    >>> [len(columns(width, total=105_600)) for width in (60, 70, 80)]
+    [3, 4, 5]
+    """
+    whole = Column(no_wrap=True)
+    steps = TextColumn("{task.completed}/{task.total}", table_column=whole)
+    fixed = [TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
+    without_bar = DESCRIPTION_WIDTH + 2 * len(str(total)) + 2 + LEFT_WIDTH
+    middle: list[ProgressColumn] = [steps] if width >= without_bar else []
+    middle = [BarColumn(BAR_WIDTH), *middle] if width > without_bar + BAR_WIDTH else middle
+    described = Column(no_wrap=True, overflow="ellipsis", max_width=max(10, width - LEFT_WIDTH))
+    return [TextColumn("{task.description}", table_column=described), *middle, *fixed]
 
 
 class TensorBoard(Watcher):
     """Every number of an epoch's record as a curve."""
 
-    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+    writer: Any = None  # until training starts
+
+    def __init__(self) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise ImportError("--log tensorboard needs the package tensorboard: pip install tensorboard") from error
-        self.writer = SummaryWriter(str(run.directory / "tensorboard"))
+        self.make_writer = SummaryWriter
+
+    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
+        self.writer = self.make_writer(str(run.directory / "tensorboard"))
 
     def epoch_done(self, record: dict[str, Any]) -> None:
         for key, value in record.items():
@@ -105,7 +131,8 @@ class TensorBoard(Watcher):
         self.writer.flush()
 
     def closed(self) -> None:
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
 
 class Both(Watcher):

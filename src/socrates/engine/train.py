@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,12 @@ from socrates import data, methods, models
 from socrates.contracts import Batch, Classifier, Method, Split, Splits, Stream, Task
 from socrates.engine.epoch import collapse_record, confidence_record, split_record
 from socrates.engine.evaluate import evaluate
+from socrates.engine.lock import held
+from socrates.engine.normal import normalized
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
+from socrates.engine.space import check_space, check_writable
+from socrates.engine.state import State
+from socrates.engine.stop import Stopping
 from socrates.experiment import Experiment
 from socrates.records import Run
 
@@ -45,40 +47,6 @@ class Watcher:
         """Nothing more comes, be it finished, stopped or failed."""
 
 
-@dataclass
-class State:
-    """Everything that a checkpoint holds."""
-
-    model: Classifier
-    method: Method
-    optimizer: torch.optim.Optimizer
-    epoch: int = 0  # whole epochs done
-
-    def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
-        content = {
-            "epoch": self.epoch,
-            "model": self.model.state_dict(),
-            "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-        temporary = path.with_suffix(".tmp")
-        torch.save(content, temporary)
-        os.replace(temporary, path)
-
-    def load(self, path: Path) -> None:
-        """Take over a checkpoint; a damaged one is named."""
-        try:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # pickle, zip and end-of-file errors alike
-            raise ValueError(f"{path} is damaged ({error}): delete it to train from the start") from error
-        self.epoch = content["epoch"]
-        self.method.start_epoch(self.epoch - 1, self.model)  # a method may build parts of itself from the model
-        self.model.load_state_dict(content["model"])
-        self.method.load_state_dict(content["method"])
-        self.optimizer.load_state_dict(content["optimizer"])
-
-
 def train(
     experiment: Experiment,
     out: Path | str = "runs",
@@ -89,56 +57,87 @@ def train(
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
     watcher = watcher or Watcher()
-    run = Run.create(out, experiment)
-    if not run.finished:
+    experiment = normalized(experiment)
+    directory = Path(out) / experiment.name
+    if not (directory / "finished.json").is_file():
         try:
-            _train(run, data_root, accelerator, watcher)
+            check_writable(Path(out))
+            _train(experiment, Path(out), data_root, accelerator, watcher)
         finally:
             watcher.closed()
+    run = Run(directory)
     watcher.finished(run)
     return run
 
 
-def _train(run: Run, data_root: Path | None, accelerator: str, watcher: Watcher) -> None:
-    from lightning_fabric import Fabric  # heavy: imported where a run really starts
-
-    experiment = run.experiment
-    fabric = Fabric(accelerator=accelerator, devices=1, precision=experiment.precision)  # pyright: ignore
+def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, watcher: Watcher) -> None:
+    fabric = make_fabric(accelerator, experiment.precision)
     splits = data.load(experiment.dataset.name, data_root, experiment.num_train, **dict(experiment.dataset.options))
     splits = data.to_device(splits, fabric.device)
     state, train_split, meta_split = build(experiment, splits, fabric.device)
-    check_space(run, experiment, splits)
+    check_space(out, experiment, splits, state)
+    run = Run.create(out, experiment)  # not before: a mistake leaves no directory
+    settings = experiment.optimization
+    with held(run.directory), Stopping(state, run.directory, settings.epochs) as stop:
+        if run.finished:
+            return  # by another process, since this one looked
+        resume(run, experiment, state)
+        fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
+        fabric_model.mark_forward_method("features")
+        watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
+        saved = time.monotonic()
+        for epoch in range(state.epoch, settings.epochs):
+            start = time.monotonic()
+            record: dict[str, Any] = {"epoch": epoch + 1, "rate": set_rate(state.optimizer, epoch, settings)}
+            record |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+            record |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
+            record["weight_norm"] = float(weight_norm(state.model))
+            record["seconds"] = time.monotonic() - start
+            state.epoch = epoch + 1
+            run.append_epoch(record)
+            watcher.epoch_done(record)
+            last = state.epoch == settings.epochs
+            if last or stop.asked or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+                state.save(run.checkpoint)
+                saved = time.monotonic()
+            stop.leave_if_asked()
+        run.save_evaluation(evaluate(run))
+        records = run.epochs()
+        run.check_epochs(records, settings.epochs)
+        run.finish({"epochs": len(records), "collapsed": records[-1]["collapsed"]})
+
+
+def make_fabric(accelerator: str, precision: str) -> Any:
+    """Device and precision; what this machine has not is an error in one line."""
+    from lightning_fabric import Fabric  # heavy: imported where a run really starts
+
+    try:
+        return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
+    except Exception as error:  # Fabric raises many kinds
+        raise ValueError(
+            f"--device {accelerator} with --precision {precision} cannot be used here ({error}): "
+            f"choose --device auto or cpu"
+        ) from error
+
+
+def resume(run: Run, experiment: Experiment, state: State) -> None:
+    """Take over what a stopped run left, if it is of this experiment and whole."""
+    if run.experiment != experiment:
+        raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
     if run.checkpoint.is_file():
         state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
-    fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
-    fabric_model.mark_forward_method("features")
-
-    settings = experiment.optimization
-    watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
-    saved = time.monotonic()
-    for epoch in range(state.epoch, settings.epochs):
-        start = time.monotonic()
-        record: dict[str, Any] = {"epoch": epoch + 1, "rate": set_rate(state.optimizer, epoch, settings)}
-        record |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
-        record |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
-        record["weight_norm"] = float(weight_norm(state.model))
-        record["seconds"] = time.monotonic() - start
-        state.epoch = epoch + 1
-        run.append_epoch(record)
-        watcher.epoch_done(record)
-        if time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-            state.save(run.checkpoint)
-            saved = time.monotonic()
-    run.save_evaluation(evaluate(run))
-    records = run.epochs()
-    run.finish({"epochs": len(records), "collapsed": records[-1]["collapsed"] if records else None})
 
 
 def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
     """Model, method and optimizer on the device, and the training data with the method's own share held back."""
-    name, options = experiment.method.name, dict(experiment.method.options)
-    probe = methods.build(name, Task(len(splits.train), splits.num_classes, 1), **options)  # tells what it needs
+    name, options, epochs = experiment.method.name, dict(experiment.method.options), experiment.optimization.epochs
+    probe = methods.build(name, Task(len(splits.train), splits.num_classes, 1, epochs), **options)  # what it needs
+    if probe.first_whole_epoch >= epochs:
+        raise ValueError(
+            f"{name} would never act: its second phase starts after {probe.first_whole_epoch} epochs, the run has "
+            f"{epochs}: give a smaller --start-epoch, or more --epochs"
+        )
     train_split, meta_split = splits.train, None
     if probe.meta_share > 0:
         order = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(META_SEED))
@@ -150,7 +149,7 @@ def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple
     if any(parameter.dim() == 4 for parameter in model.parameters()):
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     model = model.to(device)
-    task = Task(len(train_split), splits.num_classes, model.num_features)
+    task = Task(len(train_split), splits.num_classes, model.num_features, epochs)
     method = methods.build(name, task, **options).to(device)
     return State(model, method, make_optimizer(model, experiment.optimization)), train_split, meta_split
 
@@ -238,7 +237,7 @@ def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, 
     logits = infer(model, splits.val)
     labels = splits.val.labels
     record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
-    record |= collapse_record(logits, splits.num_classes)
+    record |= collapse_record(logits, labels, splits.num_classes)
     record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
     record |= confidence_record(logits, labels, splits.num_classes)
     last = epoch == experiment.optimization.epochs
@@ -255,15 +254,3 @@ def infer(model: Any, split: Split) -> Tensor:
     model.eval()
     order = torch.arange(len(split))
     return torch.cat([model(batch.images).float() for batch in split.batches(EVAL_BATCH, order)])
-
-
-def check_space(run: Run, experiment: Experiment, splits: Splits) -> None:
-    """Refuse before training if the disk cannot hold what the run will write."""
-    kept = experiment.optimization.epochs // experiment.keep_every + 1
-    needed = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept + 64 * 2**20
-    free = shutil.disk_usage(run.directory).free
-    if free < needed:
-        raise OSError(
-            f"{run.directory} has {free / 2**20:.0f} MB free, the run writes up to {needed / 2**20:.0f} MB: "
-            f"free some space, choose another --out, or keep fewer epochs with --keep-every"
-        )

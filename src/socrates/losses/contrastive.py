@@ -54,6 +54,11 @@ class KeyQueue(nn.Module):
         """Whether no slot is empty, as a tensor on the queue's device."""
         return (self.classes[:-1] != EMPTY).all()
 
+    @property
+    def fill(self) -> Tensor:
+        """The share of slots that hold a key, as a tensor on the queue's device."""
+        return (self.classes[:-1] != EMPTY).float().mean()
+
     def read(self) -> Keys:
         """A copy of the keys, so that an `enqueue` between loss and backward does not disturb autograd."""
         return Keys(self.features[:-1].clone(), self.classes[:-1].clone())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -77,9 +78,16 @@ class Contrastive(Method):
         follow(self.encoder, model, self.momentum)
         images, labels, predicted = self.pending
         self.pending = None
+        right = predicted == labels
         keys = self.encoder(images)
-        self.correct.enqueue(keys, labels, keep=predicted == labels)
-        self.errors.enqueue(keys, predicted, keep=predicted != labels)
+        for start in range(0, len(keys), self.correct.size):  # once, unless the batch is larger than a queue
+            part = slice(start, start + self.correct.size)
+            self.correct.enqueue(keys[part], labels[part], keep=right[part])
+            self.errors.enqueue(keys[part], predicted[part], keep=~right[part])
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        """How full the emptier queue is: the contrastive term acts once both are full."""
+        return {"queue_fill": torch.minimum(self.correct.fill, self.errors.fill)}
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels)
@@ -129,8 +137,13 @@ def ccl_sc(
     momentum: float = 0.99,
     queue_size: int = 3000,
     temperature: float = 0.1,
-    start_epoch: int = 150,
+    start_epoch: int | None = None,
 ) -> Method:
-    """CCL-SC (Wu et al. 2024): a confidence-weighted contrastive term, after cross-entropy until `start_epoch`."""
+    """CCL-SC (Wu et al. 2024): a confidence-weighted contrastive term, after cross-entropy until `start_epoch`.
+
+    By default that is half of the training, the paper's 150 of 300 epochs. The term acts once both queues are full,
+    which errors may take long to do where there are few: `queue_fill` in the records says how full the emptier one is.
+    """
+    start_epoch = task.epochs // 2 if start_epoch is None else start_epoch
     then = Contrastive(task, weight=weight, momentum=momentum, queue_size=queue_size, temperature=temperature)
     return two_phase(CrossEntropy(task), then, start_epoch)

@@ -21,7 +21,7 @@ class TwoPhase(Method):
 
     def __init__(self, first: Method, then: Method, switch_epoch: int) -> None:
         super().__init__(then.task)
-        if switch_epoch < 0:
+        if isinstance(switch_epoch, bool) or not isinstance(switch_epoch, int) or switch_epoch < 0:
             raise ValueError(f"the switch needs an epoch counted from 0, got {switch_epoch}")
         if first.unknown_class != then.unknown_class:
             raise ValueError(
@@ -32,7 +32,7 @@ class TwoPhase(Method):
         self.meta_share = max(first.meta_share, then.meta_share)
         self.first = first
         self.then = then
-        self.switch_epoch = switch_epoch
+        self.switch_epoch = self.first_whole_epoch = switch_epoch
         self.epoch = 0
 
     @property

@@ -1,0 +1,440 @@
+"""What goes wrong around a run: mistakes in the command, Ctrl-C, two processes, lost records, a full disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from socrates import cli
+from socrates.engine import Watcher, evaluate, run_all, train
+from socrates.engine.lock import held
+from socrates.engine.progress import Display, watcher_for
+from socrates.experiment import Experiment, Optimization, Part
+from socrates.records import Run, replacing
+
+try:
+    import fcntl
+    import pty
+except ImportError:
+    fcntl = pty = None
+
+unix = pytest.mark.skipif(fcntl is None, reason="needs a Unix system")
+SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
+
+
+def digits(method="ce", seed=1, settings=SHORT, **options):
+    parts = Part("digits"), Part("mlp", width=16), Part(method, **options)
+    return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
+
+
+def one_thread():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def wait_until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.02)
+
+
+class Signal(Watcher):
+    """Sends this process signals in the middle of an epoch."""
+
+    def __init__(self, epoch, *numbers):
+        self.epoch, self.numbers = epoch, numbers
+
+    def stepped(self, epoch, step):
+        if epoch == self.epoch and step == 0:
+            for number in self.numbers:
+                os.kill(os.getpid(), number)
+
+
+@unix
+def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
+    ours, theirs = pty.openpty()
+    words = ["train", "digit", "mlp", "ce", "--out", str(tmp_path / "runs"), "--log", "tensorboard"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "socrates.cli", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=one_thread()
+    )
+    os.close(theirs)
+    text = b""
+    with contextlib.suppress(OSError):  # how a pseudo terminal says that the other side is gone
+        while part := os.read(ours, 4096):
+            text += part
+    os.close(ours)
+    assert process.wait(timeout=30) == 1
+    assert b"there is no data set 'digit', did you mean 'digits'" in text
+    assert b"Traceback" not in text
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("log", ["none", "tensorboard"])
+def test_a_display_that_never_started_can_be_closed(log):
+    watcher_for(Console(file=io.StringIO(), force_terminal=True), digits(), log).closed()
+
+
+TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*TRAIN, "--batch-size", "0"], "batch_size must be more than 0, got 0"),
+        ([*TRAIN, "--keep-every", "0"], "keep_every must be more than 0, got 0"),
+        ([*TRAIN, "--keep-every", "-1"], "keep_every must be more than 0, got -1"),
+        ([*TRAIN, "--learning-rate", "nan"], "learning_rate must be a finite number, got nan"),
+        ([*TRAIN[:-1], "0"], "epochs must be more than 0, got 0"),
+        ([*TRAIN[:-1], "-1"], "epochs must be more than 0, got -1"),
+        ([*TRAIN, "--seed", "-1"], "seed must be at least 0, got -1"),
+        ([*TRAIN, "--num-bins", "0"], "num_bins must be more than 0, got 0"),
+        ([*TRAIN, "--gamma", "nan"], "gamma of focal must be a finite number, got nan"),
+        ([*TRAIN, "--gamma", "-1"], "gamma must be at least 0"),
+        ([*TRAIN, "--num-train", "0"], "num_train must be more than 0, got 0"),
+        ([*TRAIN, "--num-train", "100000"], "num_train must be between 10"),
+        ([*TRAIN, "--sgd-momentum", "-0.5"], "momentum of SGD must be in"),
+        ([*TRAIN, "--weight-decay", "-1"], "weight_decay must be at least 0"),
+        ([*TRAIN, "--milestones", "3", "1"], "milestones must be epochs in increasing order"),
+        ([*TRAIN, "--precision", "x"], "precision must be one of"),
+        ([*TRAIN, "--device", "abacus"], "--device abacus with --precision 32-true cannot be used here"),
+        ([*TRAIN, "--image-size", "-3"], "image_size must be a number of pixels of at least 1, got -3"),
+        ([*TRAIN, "--width", "0"], "width"),
+        (["train", "digits", "mlp", "ce", "--gamma", "1"], "--gamma is unknown"),
+        (["train", "folder:nowhere", "mlp", "ce"], "nowhere is no folder"),
+        (["train", "digits", "vgg16", "ce"], "vgg16"),
+        (["train", "digits", "mlp", "sat", "--start-epoch", "150"], "sat would never act: .*the run has 150"),
+        (["train", "digits", "mlp", "ccl_sc", "--start-epoch", "2.5"], "needs an epoch counted from 0, got 2.5"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing(capsys, tmp_path, words, message):
+    assert cli.main([*words, "--out", str(tmp_path / "runs")]) == 1
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert errors.count("\n") == 1, errors  # not wrapped, however narrow
+    assert re.search(message, errors), errors
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"--device cuda .* cannot be used here .*: choose --device auto or cpu"):
+        train(digits(), tmp_path / "runs", accelerator="cuda")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unwritable_folder_is_noticed_before_the_data(tmp_path, monkeypatch):
+    monkeypatch.setattr("socrates.data.load", lambda *_, **__: pytest.fail("data was loaded"))
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match=r"runs cannot be written to .*file.* is a file; choose another --out"):
+            train(digits(), out, accelerator="cpu")
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    with pytest.raises(OSError, match=r"runs cannot be written to .*new: Permission denied"):
+        train(digits(), tmp_path / "new", accelerator="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_checkpoint_counts_as_space(tmp_path, monkeypatch):
+    free = 2**20 * 66
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": free})())
+    assert train(digits(), tmp_path, accelerator="cpu").finished
+    large = Experiment(Part("digits"), Part("mlp", width=1000), Part("ce"), keep_every=4, optimization=SHORT)
+    with pytest.raises(OSError, match=r"66 MB free, the run writes up to 8[0-9] MB"):
+        train(large, tmp_path, accelerator="cpu")
+
+
+@unix
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_ctrl_c_loses_no_whole_epoch_and_saves_no_half_one(tmp_path, number, kind):
+    whole = train(digits("socrates"), tmp_path / "whole", accelerator="cpu")
+    before = [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(kind) as stopped:
+        train(digits("socrates"), tmp_path / "stopped", accelerator="cpu", watcher=Signal(1, number))
+    assert [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)] == before
+    run = Run(tmp_path / "stopped" / digits("socrates").name)
+    assert torch.load(run.checkpoint, weights_only=True)["epoch"] == 2  # the epoch it came in was still done
+    assert len(run.epochs()) == 2
+    assert not (run.directory / "lock").exists()
+    if kind is KeyboardInterrupt:
+        assert str(stopped.value) == f"2 of 4 epochs are done and saved in {run.directory}"
+    resumed = train(digits("socrates"), tmp_path / "stopped", accelerator="cpu")
+    assert np.array_equal(whole.predictions("test", 4).logits, resumed.predictions("test", 4).logits)
+
+
+@unix
+def test_a_second_ctrl_c_does_not_wait(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match="0 of 4 epochs are done"):
+        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT, signal.SIGINT))
+    assert len(Run(tmp_path / digits().name).epochs()) == 2
+    assert train(digits(), tmp_path, accelerator="cpu").finished
+
+
+@unix
+def test_ctrl_c_when_all_is_saved_does_not_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("socrates.engine.train"), "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    with pytest.raises(KeyboardInterrupt, match="2 of 4 epochs are done"):
+        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT))
+    assert len(Run(tmp_path / digits().name).epochs()) == 2
+
+
+@unix
+def test_ctrl_c_during_the_evaluation_keeps_the_training(tmp_path, monkeypatch):
+    module = importlib.import_module("socrates.engine.train")
+    monkeypatch.setattr(module, "evaluate", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt, match="4 of 4 epochs are done"):
+        train(digits(), tmp_path, accelerator="cpu")
+    monkeypatch.undo()
+    watcher = Signal(-1)
+    watcher.stepped = lambda *_: pytest.fail("a step was done again")
+    assert train(digits(), tmp_path, accelerator="cpu", watcher=watcher).finished
+
+
+@unix
+def test_ctrl_c_on_the_command_line(tmp_path):
+    words = ["train", "digits", "mlp", "ce", "--epochs", "100000", "--keep-every", "100000", "--device", "cpu"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "socrates.cli", *words, "--out", "runs"],
+        cwd=tmp_path, env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: list(tmp_path.glob("runs/*/epochs.jsonl")))
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    found = re.fullmatch(
+        r"stopped: (\d+) of 100000 epochs are done and saved in runs/\S+; the same command continues\n", errors
+    )
+    assert found, errors
+    run = Run(next(tmp_path.glob("runs/*")))
+    assert len(run.epochs()) == int(found[1]) == torch.load(run.checkpoint, weights_only=True)["epoch"]
+
+
+@pytest.mark.parametrize(("command", "continues"), [("list", False), ("train", True), ("sweep", True)])
+def test_only_what_continues_says_so(capsys, monkeypatch, command, continues):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    words = {"train": ["digits", "mlp", "ce"], "sweep": ["--methods", "ce"]}.get(command, [])
+    monkeypatch.setitem(cli.COMMANDS, command, (cli.COMMANDS[command][0], stop))
+    assert cli.main([command, *words]) == 130
+    assert ("continues" in capsys.readouterr().err) is continues
+
+
+@unix
+def test_two_processes_cannot_train_one_run(tmp_path):
+    run = Run.create(tmp_path, digits())
+    with held(run.directory), pytest.raises(OSError, match=rf"already being trained .*\(pid {os.getpid()}\)"):
+        train(digits(), tmp_path, accelerator="cpu")
+    assert not (run.directory / "lock").exists()
+    (run.directory / "lock").write_text("12345\n")  # what a process leaves that is killed
+    assert train(digits(), tmp_path, accelerator="cpu").finished
+    assert not (run.directory / "lock").exists()
+
+
+class Late(Watcher):
+    """Another process is faster between our first look and our lock."""
+
+    def started(self, run, first_epoch, steps_per_epoch):
+        pytest.fail("it was trained again")
+
+
+@unix
+def test_a_run_that_another_process_finished_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    other = train(digits(), tmp_path / "other", accelerator="cpu")
+    module = importlib.import_module("socrates.engine.train")
+    build = module.build
+
+    def and_then(*arguments):
+        (tmp_path / "ours").mkdir()
+        other.directory.rename(tmp_path / "ours" / other.directory.name)
+        return build(*arguments)
+
+    monkeypatch.setattr(module, "build", and_then)
+    assert train(digits(), tmp_path / "ours", accelerator="cpu", watcher=Late()).finished
+
+
+@pytest.fixture
+def stopped(tmp_path):
+    """A run that was stopped after three of its four epochs."""
+    with pytest.raises(KeyboardInterrupt):
+        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT))
+    return Run(tmp_path / digits().name)
+
+
+@unix
+@pytest.mark.parametrize("kept", [[0], [0, 2], [0, 1, 1, 2], [1, 0, 2], []])
+def test_lost_records_are_an_error_that_loses_nothing_more(stopped, kept):
+    path = stopped.directory / "epochs.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == 3
+    path.write_text("".join(lines[k] for k in kept))
+    before = {path: path.read_bytes() for path in stopped.directory.rglob("*") if path.is_file()}
+    message = rf"epochs.jsonl holds {len(kept)} records .* 1 to 3.*delete .*{digits().name}"
+    with pytest.raises(ValueError, match=message):
+        train(digits(), stopped.directory.parent, accelerator="cpu")
+    assert {path: path.read_bytes() for path in stopped.directory.rglob("*") if path.is_file()} == before
+
+
+@unix
+def test_a_changed_experiment_is_not_continued(stopped):
+    path = stopped.directory / "experiment.json"
+    path.write_text(path.read_text().replace('"seed": 1', '"seed": 2'))
+    with pytest.raises(ValueError, match="holds another experiment"):
+        train(digits(), stopped.directory.parent, accelerator="cpu")
+
+
+def test_a_run_without_all_its_records_is_never_finished(tmp_path, monkeypatch):
+    append = Run.append_epoch
+    monkeypatch.setattr(Run, "append_epoch", lambda run, record: record["epoch"] == 2 or append(run, record))
+    with pytest.raises(ValueError, match="holds 3 records that are not those of the epochs 1 to 4"):
+        train(digits(), tmp_path, accelerator="cpu")
+    assert not Run(tmp_path / digits().name).finished
+
+
+def test_ccl_sc_works_out_of_the_box(tmp_path, capsys):
+    words = ["train", "digits", "mlp", "ccl_sc", "--epochs", "4", "--out", str(tmp_path), "--device", "cpu"]
+    assert cli.main(words) == 0
+    records = Run(next(tmp_path.iterdir())).epochs()
+    assert ["queue_fill" in record for record in records] == [False, False, True, True]
+    assert 0 < records[3]["queue_fill"] < 1
+
+
+def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
+    run = train(digits(), tmp_path, accelerator="cpu")
+    before = (run.directory / "evaluation.json").read_bytes()
+    assert cli.main(["evaluate", str(run.directory), "--epoch", "2"]) == 0
+    assert "evaluation-0002.json (evaluation.json stays that of the last kept epoch)" in capsys.readouterr().out
+    assert (run.directory / "evaluation.json").read_bytes() == before
+    assert json.loads((run.directory / "evaluation-0002.json").read_text())["epoch"] == 2
+    temperature = run.evaluation()["parameters"]["temperature"]["temperature"]
+    logits, labels, _ = run.predictions("val", 4)
+    scaled = torch.nn.functional.cross_entropy(torch.tensor(logits) / temperature, torch.tensor(labels).long())
+    expected = run.evaluation()["results"]["temperature"]["val"]["plain"]["nll"]
+    assert float(scaled) == pytest.approx(expected, abs=1e-5)
+    path = run.directory / "predictions" / "val-0004.npz"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ValueError, match=rf"val-0004.npz is damaged .*: delete .*{run.directory.name} and train"):
+        evaluate(run)
+
+
+@unix
+def test_files_have_the_mode_that_the_user_wants(tmp_path):
+    before = os.umask(0o027)
+    try:
+        run = train(digits(), tmp_path, accelerator="cpu")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.rglob("*") if path.is_file()}
+    assert len(modes) == 8
+    assert set(modes.values()) == {0o640}, modes
+
+
+def write_half(path):
+    """Until the disk is full."""
+    with replacing(path) as file:
+        file.write(b"new")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    path.write_text("old")
+    with pytest.raises(OSError, match=r"checkpoint.pt could not be written: the disk is full"):
+        write_half(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["checkpoint.pt", "val-0002.npz", "epochs.jsonl", "evaluation.json"])
+def test_a_disk_that_fills_up_in_training(tmp_path, monkeypatch, name, capsys):
+    import builtins
+
+    real = builtins.open
+
+    def full(path, mode="r", *arguments, **options):
+        chosen = Path(path).name.startswith(name) and mode == ("a" if name == "epochs.jsonl" else "wb")
+        return real("/dev/full" if chosen else path, mode, *arguments, **options)
+
+    monkeypatch.setattr("socrates.records.open", full, raising=False)
+    words = ["train", "digits", "mlp", "ce", "--epochs", "2", "--keep-every", "2", "--device", "cpu"]
+    assert cli.main([*words, "--out", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert re.search(rf"error: .*{name} could not be written: the disk is full", errors), errors
+    run = Run(next(tmp_path.iterdir()))
+    assert not run.finished
+    assert not list(run.directory.rglob("*.tmp"))
+    monkeypatch.undo()
+    assert cli.main([*words, "--out", str(tmp_path)]) == 0
+    assert run.finished
+
+
+def shown(width, first_epoch=0, epochs=300):
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=width, color_system=None)
+    settings = Optimization(epochs=epochs)
+    display = Display(console, Experiment(Part("digits"), Part("mlp"), Part("ce"), optimization=settings))
+    display.started(None, first_epoch, steps_per_epoch=352)
+    begun = output.getvalue()
+    record = {"epoch": 123, "train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1}
+    display.epoch_done(record)
+    display.closed()
+    return begun, next(line for line in output.getvalue().splitlines() if "epoch 123" in line)
+
+
+@pytest.mark.parametrize(("width", "bar", "steps"), [(60, False, False), (70, False, True), (100, True, True)])
+def test_narrow_terminals_keep_the_time_left(width, bar, steps):
+    line = shown(width, first_epoch=150)[1]
+    assert re.search(r"epoch 123 loss 0\.123 acc 99\.9% ECE 10\.0%", line), line
+    assert re.search(r"(\d|-:--:--) left", line), line
+    assert ("━" in line) is bar
+    assert ("/105600" in line) is steps
+
+
+def test_a_continued_display_starts_with_its_epoch():
+    begun, _ = shown(100, first_epoch=40)
+    assert "epoch 41" in begun
+    assert "epoch 1 " not in begun
+
+
+def test_equal_experiments_are_one_run(tmp_path):
+    run = train(digits("focal", gamma=1), tmp_path, accelerator="cpu")
+    assert run.directory.name == digits("focal", gamma=1.0).name
+    assert run_all([digits("focal", gamma=1), digits("focal", gamma=1.0)], tmp_path)[1].directory == run.directory
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_warnings_show_no_source_line(capsys, monkeypatch):
+    import warnings
+
+    def warn(*_):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("SVHN: too few [samples]", UserWarning, stacklevel=1)
+
+    monkeypatch.setitem(cli.COMMANDS, "list", (cli.COMMANDS["list"][0], warn))
+    assert cli.main(["list"]) == 0
+    assert capsys.readouterr().err == "warning: SVHN: too few [samples]\n"
