@@ -31,7 +31,7 @@ types: .venv/dev
 
 pytest: .venv/dev
 	scripts/install-chromium
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py

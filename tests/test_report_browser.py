@@ -150,7 +150,7 @@ def test_names_are_text_and_never_markup(page):
 def test_every_chart_can_be_drawn(page):
     page.evaluate("refreshAll()")
     charts = page.locator(".chart").count()
-    assert charts == 2 + 4 + 6 + 2 + 3 + 1  # plane, reliability, curves, evolution, unknown, scaling
+    assert charts == 2 + 4 + 6 + 2 + 5 + 1  # plane, reliability, curves, evolution, unknown, scaling
     assert page.locator(".chart:has(.main-svg)").count() == charts
 
 
