@@ -26,15 +26,21 @@ class Row:
         return self.peer_ms / self.ours_ms
 
 
-def interleaved(functions: dict[str, Callable[[], object]], repeats: int = 15, warmup: int = 2) -> dict[str, float]:
+def interleaved(
+    functions: dict[str, Callable[[], object]],
+    repeats: int = 15,
+    warmup: int = 2,
+) -> dict[str, float]:
     """Median milliseconds of each function; they are called in turn, so that noise falls on all of them alike.
+
+    Every other turn goes backwards: whoever comes second finds other caches than who comes first.
 
     >>> sorted(interleaved({"a": lambda: 1, "b": lambda: sum(range(10))}, repeats=3))
     ['a', 'b']
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(warmup + repeats):
-        for name, function in functions.items():
+        for name, function in list(functions.items())[:: -1 if turn % 2 else 1]:
             start = time.perf_counter()
             function()
             elapsed = time.perf_counter() - start
@@ -44,7 +50,9 @@ def interleaved(functions: dict[str, Callable[[], object]], repeats: int = 15, w
 
 
 def in_pairs(
-    ours: Callable[[], object], peers: dict[str, Callable[[], object]], repeats: int = 15
+    ours: Callable[[], object],
+    peers: dict[str, Callable[[], object]],
+    repeats: int = 15,
 ) -> dict[str, tuple[float, float]]:
     """Our and the peer's median milliseconds for each peer, two at a time.
 

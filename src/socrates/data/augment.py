@@ -14,26 +14,56 @@ from torch.nn import functional as F
 
 TRIES = 10  # of a random resized crop, before it settles for the centre
 RATIO = (3 / 4, 4 / 3)
+FAR = 1e6  # pixels: turned by any angle, it stays outside
 
 
-def windows(images: Tensor, padding: int) -> Tensor:
-    """All crops of zero-padded images as one view, (N, C, top, left, H, W) with top and left in [0, 2 padding].
+def framed(images: Tensor, border: int) -> Tensor:
+    """Images with a frame of zeros around them.
 
-    >>> view = windows(torch.ones(5, 3, 8, 8, dtype=torch.uint8), padding=2)
-    >>> view.shape, int(view[0, 0, 0, 0].sum()), int(view[0, 0, 2, 2].sum())
-    (torch.Size([5, 3, 5, 5, 8, 8]), 36, 64)
+    >>> framed(torch.ones(1, 1, 2, 2, dtype=torch.uint8), 1).tolist()
+    [[[[0, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]]]]
     """
-    height, width = images.shape[2:]
-    return F.pad(images, [padding] * 4).unfold(2, height, 1).unfold(3, width, 1)
+    return F.pad(images, [border] * 4)
 
 
-def flip(images: Tensor, chosen: Tensor) -> Tensor:
-    """Mirror the chosen images left to right.
+def gathered(images: Tensor, source: Tensor) -> Tensor:
+    """Images whose pixels come from the positions `source`, (B, H, W), in the flattened images (B, C, h, w).
 
-    >>> flip(torch.tensor([[[[1, 2, 3]]]]), torch.tensor([True])).tolist()
-    [[[[3, 2, 1]]]]
+    >>> gathered(torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[[3, 0]]])).tolist()
+    [[[[4, 1]]]]
     """
-    return torch.where(chosen[:, None, None, None], images.flip(3), images)
+    batch, channels = images.shape[:2]
+    positions = source.view(batch, 1, -1).expand(-1, channels, -1)
+    return images.flatten(2).gather(2, positions).view(batch, channels, *source.shape[1:])
+
+
+def shifted(rows: Tensor, columns: Tensor, width: int, border: int) -> Tensor:
+    """Positions, in framed images, of the pixels at `rows` (B, H) and `columns` (B, W) of images of that width.
+
+    >>> shifted(torch.tensor([[0, 1]]), torch.tensor([[1, 0]]), width=2, border=1).tolist()  # mirrored
+    [[[6, 5], [10, 9]]]
+    """
+    return ((rows + border) * (width + 2 * border))[:, :, None] + (columns + border)[:, None, :]
+
+
+def turned(rows: Tensor, columns: Tensor, degrees: Tensor, size: tuple[int, int], border: int) -> Tensor:
+    """The same in images that are turned counter-clockwise about their centre, nearest pixel, as Pillow does.
+
+    What lies outside of the turned image, or of the place it was cut from, comes from the frame's first zero.
+    """
+    height, width = size
+    angle = -torch.deg2rad(degrees)[:, None]
+    cos, sin = angle.cos(), angle.sin()
+    y = torch.where((rows >= 0) & (rows < height), rows + (0.5 - height / 2), FAR)  # (B, H)
+    x = torch.where((columns >= 0) & (columns < width), columns + (0.5 - width / 2), FAR)
+    # In float32, exact for these whole numbers, and in place: int64 arithmetic takes far longer.
+    column = torch.floor_((cos * x)[:, None, :] + (sin * y + width / 2)[:, :, None])  # where each pixel comes from
+    row = torch.floor_((cos * y + height / 2)[:, :, None] - (sin * x)[:, None, :])
+    near_column, near_row = column.clamp(0, width - 1), row.clamp(0, height - 1)
+    inside = (near_column == column) & (near_row == row)
+    stride = width + 2 * border
+    source = near_row.add_(border).mul_(stride).add_(near_column).add_(border)
+    return source.mul_(inside).long()
 
 
 def rotate(images: Tensor, degrees: Tensor) -> Tensor:
@@ -42,17 +72,9 @@ def rotate(images: Tensor, degrees: Tensor) -> Tensor:
     >>> rotate(torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([90.0])).tolist()
     [[[[2, 4], [1, 3]]]]
     """
-    batch, channels, height, width = images.shape
-    angle = -torch.deg2rad(degrees)[:, None, None]
-    cos, sin = angle.cos(), angle.sin()
-    y = (torch.arange(height, device=images.device) + 0.5 - height / 2)[:, None]
-    x = torch.arange(width, device=images.device) + 0.5 - width / 2
-    # In float32, exact for these whole numbers, and in place: int64 arithmetic takes far longer.
-    column = torch.floor_(cos * x + (sin * y + width / 2))  # (B, H, W), where each pixel comes from
-    row = torch.floor_((cos * y + height / 2) - sin * x)
-    inside = (column.clamp(0, width - 1) == column) & (row.clamp(0, height - 1) == row)
-    source = row.mul_(width).add_(column).mul_(inside).long().view(batch, 1, -1).expand(-1, channels, -1)
-    return images.flatten(2).gather(2, source).view_as(images) * inside[:, None]
+    batch, _, height, width = images.shape
+    rows, columns = (torch.arange(side, device=images.device).expand(batch, -1) for side in (height, width))
+    return gathered(framed(images, 1), turned(rows, columns, degrees, (height, width), border=1))
 
 
 def resized_boxes(draws: Tensor, height: int, width: int, scale: tuple[float, float]) -> Tensor:
@@ -119,23 +141,30 @@ class Transform:
         """The same without augmentation."""
         return Transform(self.mean, self.std, size=self.size)
 
+    @property
+    def border(self) -> int:
+        """Of zeros that a store of images must have around each of them."""
+        return max(self.padding, 1 if self.degrees else 0)
+
     def augment(self, store: Tensor, index: Tensor, generator: torch.Generator) -> Tensor:
-        """The images at `index` of a store, (N, C, H, W), or its `windows` if there is padding and no rotation."""
+        """The images at `index` of a store of images that are `framed` by this transform's border."""
         device, count = store.device, len(index)
         # Drawn on the CPU whatever the device, so that a seed means the same images everywhere.
         offsets = torch.randint(2 * self.padding + 1, (2, count), generator=generator).to(device, non_blocking=True)
         draws = torch.rand(2, count, generator=generator).to(device, non_blocking=True)
-        if store.dim() == 6:
-            images = store[index, :, offsets[0], offsets[1]]
-        else:
-            images = store[index]
-            images = rotate(images, self.degrees * (2 * draws[0] - 1)) if self.degrees else images
-            if self.padding:
-                every = torch.arange(count, device=device)
-                images = windows(images, self.padding)[every, :, offsets[0], offsets[1]]
-        images = flip(images, draws[1] < 0.5) if self.flip else images
+        images = store.index_select(0, index)
+        height, width = (side - 2 * self.border for side in images.shape[2:])
+        if self.border or self.flip:  # all of it is one look-up: where each pixel comes from
+            rows = torch.arange(height, device=device) + (offsets[0] - self.padding)[:, None]  # (B, H)
+            columns = torch.arange(width, device=device).expand(count, -1)  # (B, W)
+            columns = torch.where(draws[1, :, None] < 0.5, columns.flip(1), columns) if self.flip else columns
+            columns = columns + (offsets[1] - self.padding)[:, None]
+            if self.degrees:
+                angles = self.degrees * (2 * draws[0] - 1)
+                images = gathered(images, turned(rows, columns, angles, (height, width), self.border))
+            else:
+                images = gathered(images, shifted(rows, columns, width, self.border))
         if self.scale is not None and self.size is not None:
-            height, width = images.shape[2:]
             boxes = resized_boxes(torch.rand(count, TRIES, 4, generator=generator), height, width, self.scale)
             images = enlarged(images.float(), boxes.to(device, non_blocking=True), self.size)
         return images

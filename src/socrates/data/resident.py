@@ -11,7 +11,7 @@ from torch import Tensor
 
 from socrates.contracts import Batch, Splits, Stream
 
-from .augment import Transform, windows
+from .augment import Transform, framed
 from .splits import validation_split
 
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]  # images (N, C, H, W) and labels (N,)
@@ -41,11 +41,9 @@ class ResidentImages:
         self.transform = transform
         self.labels: Tensor = labels.long()
         self.constants = transform.constants(images.device)
-        self.images, self.store = images, images
-        if transform.padding and not transform.degrees:
-            # One padded copy serves both: every crop is a view of it, and the images are its middle crops.
-            self.store = windows(images, transform.padding)
-            self.images = self.store[:, :, transform.padding, transform.padding]
+        border, (height, width) = transform.border, images.shape[2:]
+        self.store = framed(images, border) if border else images
+        self.images = self.store[:, :, border : border + height, border : border + width]  # one copy serves both
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,7 +66,7 @@ class ResidentImages:
         for step, start in enumerate(range(0, len(order), batch_size)):
             index = order[start : start + batch_size]
             if stream is None:
-                images = self.images[index]
+                images = self.images.index_select(0, index)
             else:
                 images = self.transform.augment(self.store, index, stream.generator(step))
             yield Batch(self.transform.finish(images, self.constants), self.labels[index], index)
