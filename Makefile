@@ -35,6 +35,7 @@ pytest: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/report.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from .shared import Positional, command_of, console
+from .shared import RunFolder, command_of, console
 
 
 @dataclass
 class Evaluate:
     """Compute every metric of a run from its saved logits: no data, no model."""
 
-    run: Positional[Path]
+    run: RunFolder
     """A run directory."""
     epoch: int | None = None
     """A kept epoch, instead of the last."""
@@ -31,7 +30,7 @@ class List:
 class Show:
     """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
 
-    run: Positional[Path]
+    run: RunFolder
     """A run directory."""
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import tyro
 from rich.markdown import Markdown
 from rich.table import Table
 
 from socrates.experiment import Experiment
 
-from .shared import Positional, console
+from .shared import console
 from .sweeps import parse_seeds
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Reproduce:
     such as table1 or figure3; or tables, figures, all. The same command again continues.
     """
 
-    names: Positional[tuple[str, ...]]
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")]
     """Tables and figures of the paper."""
     setting: tuple[str, ...] = ()
     """Settings such as cifar100-vgg16, instead of those the paper shows there."""

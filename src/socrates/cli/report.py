@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from .shared import Positional, command_of, console
+import tyro
+
+from .shared import command_of, console
 
 if TYPE_CHECKING:
     from socrates.report.write import Written
@@ -19,7 +21,7 @@ class Report:
     Reads run directories only; unfinished and damaged ones are listed and left out.
     """
 
-    runs: Positional[tuple[Path, ...]]
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
     """Run directories, or folders that hold them at any depth."""
     out: Path = Path("report")
     """Where the report goes."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -14,7 +15,12 @@ from socrates.experiment import Experiment, Optimization, Part, usual_optimizati
 
 console = Console()
 errors = Console(stderr=True)
-Positional = tyro.conf.Positional
+
+# Positional words of the command line, by the names that the help shows.
+Dataset = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+Model = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+MethodName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 DATA_OPTIONS: dict[str, Any] = {"image_size": None, "augment": True}
 PRETRAINED_SIZE = 224
 

@@ -7,14 +7,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.markup import escape
 from rich.table import Table
 
 from socrates.experiment import Experiment, Value
 
-from .shared import Positional, command_of, console, experiment_of, optimization_of, typed
+from .shared import Dataset, MethodName, Model, command_of, console, experiment_of, optimization_of, typed
 from .sweeps import parse_seeds, product, read_file
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ class Tune:
     The same command again continues a stopped study; finished runs are never repeated.
     """
 
-    dataset: Positional[str]
+    dataset: Dataset
     """A data set: see `socrates list`, or folder:PATH, or npz:PATH."""
-    model: Positional[str]
+    model: Model
     """An architecture, or module:attribute."""
-    method: Positional[str]
+    method: MethodName
     """How to train, or module:attribute."""
     grid: tuple[str, ...] = ()
     """Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
@@ -85,7 +86,7 @@ class Sweep:
     socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
     """
 
-    file: Positional[str] = ""
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.py")] = ""
     """A Python file that defines `experiments`."""
     datasets: tuple[str, ...] = ("digits",)
     """Names of data sets, or folder:PATH, or npz:PATH."""

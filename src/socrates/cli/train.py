@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from .shared import Positional, console, experiment_of
+from .shared import Dataset, MethodName, Model, console, experiment_of
 
 
 @dataclass
@@ -17,11 +17,11 @@ class Train:
     side that images are resized to, --augment false) are given by their names; `socrates list` shows them.
     """
 
-    dataset: Positional[str]
+    dataset: Dataset
     """A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH."""
-    model: Positional[str]
+    model: Model
     """An architecture, or module:attribute."""
-    method: Positional[str]
+    method: MethodName
     """How to train, or module:attribute."""
     seed: int = 1
     """Decides initialisation, order, augmentation and dropout; never the split."""

@@ -146,6 +146,8 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
     Traceback (most recent call last):
     ValueError: the paper has no table or figure 'paretto', did you mean 'pareto'? Choose from test, posthoc, ...
     """
+    if not names:
+        raise ValueError(f"name tables or figures of the paper: {', '.join(RECIPES)}, or all, tables, figures")
     found: dict[str, Recipe] = {}
     for name in names:
         plain = name.lower().replace(" ", "").replace("_", "-")
