@@ -214,7 +214,8 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     \end{table}
     """
     columns = [_latex_column(table, index) for index in range(len(table.heads))]
-    size = LATEX_ROWS // 2 if any("p" in column for column in columns) else LATEX_ROWS
+    shown = columns[int(table.num_keys > 1) :]  # the first of several keys stands above its rows
+    size = LATEX_ROWS // 2 if any("p" in column for column in shown) else LATEX_ROWS
     parts = [table.rows[start : start + size] for start in range(0, len(table.rows), size)] or [()]
     text = "% needs \\usepackage{booktabs,graphicx}\n"
     for number, rows in enumerate(parts, start=1):
