@@ -83,6 +83,15 @@ def test_mistakes(run, tmp_path, words, message):
     assert message in text
 
 
+def test_a_report_of_laptop_runs_says_so_everywhere(run, tmp_path):
+    make_run(tmp_path / "runs", experiment("ce"))
+    (tmp_path / "runs" / "note.txt").write_text(LaptopScale().note)
+    code, text = run("report", tmp_path / "runs", "--out", tmp_path / "report")
+    assert code == 0, text
+    for path in (tmp_path / "report" / "index.html", *(tmp_path / "report" / "tables").iterdir()):
+        assert "Laptop scale" in path.read_text(), path
+
+
 def test_finished_runs_are_not_repeated_and_the_table_is_written(run, tmp_path):
     wanted = RECIPES["beta"].wanted([], LaptopScale(), (1, 2))
     runs: list[Experiment] = [one for columns in wanted.values() for runs in columns.values() for one in runs]
@@ -92,5 +101,7 @@ def test_finished_runs_are_not_repeated_and_the_table_is_written(run, tmp_path):
     assert code == 0, text
     assert "Table 6" in text
     assert "Figure 9" in text
-    assert "Laptop scale" in (tmp_path / "laptop" / "tables" / "beta.tex").read_text()
+    for ending in ("md", "tex", "csv"):
+        assert "Laptop scale" in (tmp_path / "laptop" / "tables" / f"beta.{ending}").read_text()
+    assert "Laptop scale" in (tmp_path / "laptop" / "runs" / "note.txt").read_text()
     assert (tmp_path / "laptop" / "figures" / "pareto-beta.png").is_file()

@@ -199,6 +199,7 @@ def test_published_numbers_stand_beside_the_same_setting_only(tmp_path):
     other = group_of(dataclasses.replace(final, num_train=1000), tmp_path)
     assert paper_setting(other) is None
     assert published_test(other, "ece") is None
+    assert published_test(group_of(dataclasses.replace(final, num_bins=15), tmp_path), "ece") is None
     ce = group_of(final_experiment("cifar100-vgg16", "ce"), tmp_path)
     assert published_test(ce, "ece").mean == find("posthoc", "cifar100-vgg16", "ce", "ece").mean
 

@@ -127,7 +127,9 @@ def remove(name):
 DAMAGES = {
     "experiment empty": (write("experiment.json", ""), "experiment.json is damaged"),
     "experiment truncated": (cut("experiment.json", 50), "experiment.json is damaged"),
-    "logits truncated": (cut("predictions/test-0006.npz", 10), None),  # logits are read when asked for
+    "logits truncated": (cut("predictions/test-0006.npz", 400), "test-0006.npz is missing or cut short"),
+    "logits gone": (lambda directory: (directory / "predictions/val-0006.npz").unlink(), "val-0006.npz is missing"),
+    "evaluation with empty results": (edit("evaluation.json", lambda v: v.update(results={})), "has no results"),
     "experiment a list": (write("experiment.json", "[1, 2]"), "damaged .TypeError"),
     "experiment a number": (write("experiment.json", "5"), "damaged .TypeError"),
     "experiment of another version": (edit("experiment.json", lambda v: v.pop("seed")), "'seed'. are missing"),
@@ -173,11 +175,20 @@ def test_damage_is_listed_and_never_fatal(tmp_path, name):
     directory = make_run(tmp_path, experiment("sat", seed=1))
     damage(directory)
     runs, skipped = read_all(tmp_path)
-    assert [run.experiment.seed for run in runs] == ([2] if reason else [1, 2])
-    assert [one.directory for one in skipped] == ([directory] if reason else [])
+    assert [run.experiment.seed for run in runs] == [2]
+    assert [one.directory for one in skipped] == [directory]
     assert all(re.search(reason, one.reason) for one in skipped), skipped
     (groups,) = group_runs(runs).values()
     assert [group.label for group in groups] == ["SAT"]
+
+
+def test_of_two_runs_of_one_experiment_the_second_is_listed(tmp_path):
+    first = make_run(tmp_path / "a", experiment("ce"))
+    second = make_run(tmp_path / "b", experiment("ce"))
+    runs, (skipped,) = read_all(tmp_path)
+    assert [run.directory for run in runs] == [first]
+    assert skipped.directory == second
+    assert str(first) in skipped.reason
 
 
 def test_unfinished_runs_say_how_far_they_came(tmp_path):
@@ -189,7 +200,7 @@ def test_unfinished_runs_say_how_far_they_came(tmp_path):
 
 def test_a_diverged_run_is_read_with_numbers_missing(tmp_path):
     directory = make_run(tmp_path, experiment("ce"))
-    edit("evaluation.json", lambda value: value.update(results={}))(directory)
+    edit("evaluation.json", lambda value: value.update(results={}, skipped={"none": "diverged"}))(directory)
     lines = [json.dumps({"epoch": epoch, "val_ece": None, "collapsed": "no"}) + "\n" for epoch in range(1, 7)]
     write("epochs.jsonl", "".join(lines))(directory)
     ((group,),) = group_runs(read_all(tmp_path)[0]).values()

@@ -440,9 +440,10 @@ def test_runs_that_recorded_nothing_have_no_figure(tmp_path):
 
 def test_a_group_without_logits_keeps_its_panel_among_others(tmp_path):
     make_run(tmp_path, experiment("ce"))
-    for path in (make_run(tmp_path, experiment("focal")) / "predictions").iterdir():
-        path.write_bytes(b"damaged")
+    focal = make_run(tmp_path, experiment("focal"))
     ((setting, groups),) = group_runs(read_runs(find_runs(tmp_path))[0]).items()
+    for path in (focal / "predictions").iterdir():
+        path.write_bytes(b"damaged")  # after the runs were read
     assert "no logits to read" in texts(dict(figures_of(setting, groups))["reliability"]())
 
 

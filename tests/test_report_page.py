@@ -155,7 +155,9 @@ def test_a_diverged_run_has_no_numbers_and_breaks_nothing(tmp_path):
     make_run(tmp_path, experiment("ce"))
     directory = make_run(tmp_path, experiment("focal"), collapsed="the logits are not finite")
     evaluation = json.loads((directory / "evaluation.json").read_text())
-    (directory / "evaluation.json").write_text(json.dumps({**evaluation, "results": {}}))
+    (directory / "evaluation.json").write_text(
+        json.dumps({**evaluation, "results": {}, "skipped": {"none": "diverged"}})
+    )
     data = data_of(tmp_path)
     assert [cell[0] for cell in cells_of(data, "Focal")[:7]] == ["–"] * 7
     assert "packed-data" in render(data, "t")

@@ -124,9 +124,13 @@ class Run:
                 f"{last}: some were lost. Restore the file, or delete {self.directory} to train the run from the start"
             )
 
+    def predictions_path(self, split: str, epoch: int) -> Path:
+        """Where the logits of a split are kept, if they are."""
+        return self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
+
     def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int) -> None:
         """Keep the logits of a split; every metric can be computed from them later."""
-        path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
+        path = self.predictions_path(split, epoch)
         arrays = {"logits": logits.astype(np.float32), "labels": labels.astype(np.int32)}
         with replacing(path) as file:
             np.savez_compressed(file, **arrays, num_classes=np.int32(num_classes))
@@ -138,7 +142,7 @@ class Run:
 
     def predictions(self, split: str, epoch: int) -> Predictions:
         """Logits and labels of a split at an epoch."""
-        path = self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
+        path = self.predictions_path(split, epoch)
         try:
             with open(path, "rb") as file, np.load(file) as stored:
                 return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))

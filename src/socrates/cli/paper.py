@@ -55,13 +55,16 @@ class Reproduce:
 
 def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     """`socrates reproduce`."""
+    from socrates.data import check_name
     from socrates.engine.launch import StudyError, run_all
     from socrates.engine.watch import study_watcher
     from socrates.paper.recipes import find_recipes
     from socrates.paper.scales import LaptopScale, PaperScale
     from socrates.paper.write import write_recipes
+    from socrates.report.write import NOTE
 
     recipes = find_recipes(options.names)
+    check_name(options.dataset)
     scale = PaperScale() if options.scale == "paper" else LaptopScale(options.dataset)
     seeds = parse_seeds(options.seeds) if options.seeds else None
     wanted = {name: recipe.wanted(options.setting, scale, seeds) for name, recipe in recipes.items()}
@@ -72,6 +75,9 @@ def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     if options.dry_run:
         show_cost(flat, out / "runs")
         return
+    if scale.note:
+        (out / "runs").mkdir(parents=True, exist_ok=True)
+        (out / "runs" / NOTE).write_text(f"{scale.note}\n")  # whatever reports these runs says so too
     failed: StudyError | None = None
     try:
         run_all(

@@ -69,7 +69,7 @@ def say(written: Written) -> None:
         console.print(f"[yellow]left out:[/] {skipped.directory}: {skipped.reason}", highlight=False, soft_wrap=True)
     if len(written.skipped) > 10:
         console.print(f"[yellow]left out:[/] {len(written.skipped) - 10} more, see tables/skipped.md")
-    console.print(f"{written.num_runs} runs, {len(written.files)} files", highlight=False)
+    console.print(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files", highlight=False)
     console.print(f"open it: {written.page}", highlight=False, soft_wrap=True)
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "ResidentImages",
     "StreamedImages",
     "Transform",
+    "check_name",
     "data_root",
     "load",
     "resident_splits",
@@ -109,13 +110,8 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     ValueError: there is no data set 'cifar11', did you mean 'cifar10'? Choose ... or folder:PATH or npz:PATH
     """
     check_options(name, options)
+    check_name(name)
     kind, _, path = name.partition(":")
-    if not (kind in OWN and path) and name not in DATASETS:
-        near = difflib.get_close_matches(name, [*DATASETS, *OWN], n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]!r}?" if near else "."
-        raise ValueError(
-            f"there is no data set {name!r}{hint} Choose {', '.join(DATASETS)}, or folder:PATH or npz:PATH"
-        )
     try:
         splits = (
             OWN[kind](Path(path).expanduser(), **options) if path else DATASETS[name].load(data_root(root), **options)
@@ -137,6 +133,22 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     return dataclasses.replace(
         splits, train=splits.train.subset(torch.from_numpy(stratified_subset(labels, num_train)))
     )
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no data set, before anything is read.
+
+    >>> check_name("digit")
+    Traceback (most recent call last):
+    ValueError: there is no data set 'digit', did you mean 'digits'? Choose ... or folder:PATH or npz:PATH
+    """
+    kind, _, path = name.partition(":")
+    if not (kind in OWN and path) and name not in DATASETS:
+        near = difflib.get_close_matches(name, [*DATASETS, *OWN], n=1, cutoff=0.5)
+        hint = f", did you mean {near[0]!r}?" if near else "."
+        raise ValueError(
+            f"there is no data set {name!r}{hint} Choose {', '.join(DATASETS)}, or folder:PATH or npz:PATH"
+        )
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:

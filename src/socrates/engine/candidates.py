@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from socrates import methods, models
+from socrates import data, methods, models
 from socrates.contracts import Task
 from socrates.experiment import Experiment, Optimization, Part, Value
 
@@ -104,6 +104,7 @@ def owner_of(base: Experiment, name: str) -> str:
 
 def check(experiment: Experiment) -> None:
     """Refuse values that the method does not take, before a process is started for them."""
+    data.check_name(experiment.dataset.name)
     methods.build(experiment.method.name, SMALL_TASK, **dict(experiment.method.options))
 
 

@@ -85,7 +85,7 @@ def near_one(values: Sequence[Value]) -> bool:
 
 
 def suggest(trial: Any, name: str, values: Sequence[Value]) -> Value:
-    """A value between the smallest and the largest; one of them if they are not numbers.
+    """A value between the smallest and the largest; one of them if they are not numbers, or batch sizes.
 
     Whole numbers stay whole; others have three significant digits, so that directories keep readable names.
 
@@ -96,7 +96,7 @@ def suggest(trial: Any, name: str, values: Sequence[Value]) -> Value:
     1.23
     """
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) < len(values) or len(set(values)) == 1:
+    if len(numbers) < len(values) or len(set(values)) == 1 or name == "batch_size":
         return trial.suggest_categorical(name, list(dict.fromkeys(values)))
     low, high = min(numbers), max(numbers)
     if near_one(values):

@@ -30,13 +30,16 @@ def published_posthoc(group: Group, metric: str, scaler: str) -> Published | Non
 
 
 def paper_setting(group: Group) -> Setting | None:
-    """The paper's setting in which these runs were trained: its data, model, length, and final hyperparameters."""
+    """The paper's setting in which these runs were trained: its data, model, length, bins and final hyperparameters."""
     experiment = group.experiment
     for name, setting in SETTINGS.items():
         final = FINAL[name].get(group.method)
         alike = final is not None and final.experiment(setting, experiment.seed)
         if alike and (experiment.dataset, experiment.model, experiment.num_train) == (alike.dataset, alike.model, None):
-            same = (experiment.method, experiment.optimization) == (alike.method, alike.optimization)
+            same = all(
+                getattr(experiment, name) == getattr(alike, name)
+                for name in ("method", "optimization", "num_bins", "precision")
+            )
             return setting if same else None
     return None
 

@@ -120,7 +120,7 @@ def hyperparameters(material: Material) -> list[Table]:
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
     heads = ("Method", "Hyperparameter", "Source", *(material.scale.title(setting) for setting in settings))
-    return [Table("hyperparameters", "Final hyperparameters", heads, tuple(rows), notes)]
+    return [Table("hyperparameters", "Final hyperparameters", heads, tuple(rows), notes, material.scale.note)]
 
 
 def block(heading: str, columns: Sequence[Column], metrics: Sequence[str], notes: Footnotes) -> list[Row]:
@@ -162,7 +162,8 @@ def finished(
     ]
     scale = [material.scale.note] if material.scale.note else []
     notes = (*scale, RANKS, *filter(None, sentences), *collapsed, *footnotes.notes())
-    return Table(name, title, (heads[0], "Metric", "Source", *heads[1:]), tuple(rows), notes)
+    heads = (heads[0], "Metric", "Source", *heads[1:])
+    return Table(name, title, heads, tuple(rows), notes, material.scale.note)
 
 
 def _cell(column: Column, metric: str) -> Cell:

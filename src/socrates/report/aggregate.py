@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -139,9 +140,14 @@ def read_runs(directories: Iterable[Path]) -> tuple[list[RunData], list[Skipped]
     """The finished runs among the directories, and why each of the others is left out."""
     runs: list[RunData] = []
     skipped: list[Skipped] = []
+    seen: dict[Experiment, Path] = {}
     for directory in directories:
         try:
-            runs.append(read_run(directory))
+            run = read_run(directory)
+            first = seen.setdefault(run.experiment, directory)
+            if first is not directory:
+                raise ValueError(f"the same experiment with the same seed as {first}")
+            runs.append(run)
         except (ValueError, OSError) as error:
             skipped.append(Skipped(directory, str(error) or type(error).__name__))
         except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # JSON of another shape than ours
@@ -157,18 +163,23 @@ def read_run(directory: Path) -> RunData:
     records = run.epochs()
     epochs = experiment.optimization.epochs
     if not run.finished:
-        raise ValueError(f"unfinished: {len(records)} of {epochs} epochs are done")
+        last = "; the command that started it evaluates and finishes it" if len(records) == epochs else ""
+        raise ValueError(f"unfinished: {len(records)} of {epochs} epochs are done{last}")
     curves = _columns(records)
     if curves.get("epoch", np.empty(0)).tolist() != list(range(1, epochs + 1)):
         raise ValueError(f"damaged: epochs.jsonl has {len(records)} lines that are not those of epochs 1 to {epochs}")
     evaluation = run.evaluation()
     _check_evaluation(evaluation)
+    _check_logits(run, evaluation["epoch"])
     collapsed = run.summary().get("collapsed")
     return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
 
 def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
-    """Runs by setting, and there by everything but the seed; of two runs with one seed the first counts."""
+    """Runs by setting, and there by everything but the seed; of two runs with one seed the first counts.
+
+    `read_runs` gives no such two.
+    """
     gathered: dict[Experiment, dict[int, RunData]] = {}
     for run in runs:
         alike = dataclasses.replace(run.experiment, seed=0)
@@ -252,12 +263,22 @@ def _check_evaluation(evaluation: dict[str, Any]) -> None:
             raise ValueError(f"damaged: evaluation.json has no {key!r}{again}")
     if not isinstance(evaluation["epoch"], int):
         raise ValueError(f"damaged: evaluation.json has the epoch {evaluation['epoch']!r}, not a whole number{again}")
+    if not evaluation["results"] and not evaluation.get("skipped"):
+        raise ValueError(f"damaged: evaluation.json has no results{again}")
     for splits in evaluation["results"].values():
         for readings in splits.values():
             for metrics in readings.values():
                 wrong = [key for key, value in metrics.items() if not isinstance(value, int | float | None)]
                 if wrong:
                     raise ValueError(f"damaged: in evaluation.json {', '.join(wrong)} are not numbers{again}")
+
+
+def _check_logits(run: Run, epoch: int) -> None:
+    """The logits of the evaluation are there, with the index that stands at the end of the file."""
+    for split in ("val", "test"):
+        path = run.predictions_path(split, epoch)
+        if not zipfile.is_zipfile(path):
+            raise ValueError(f"damaged: {path.parent.name}/{path.name} is missing or cut short")
 
 
 def _columns(records: list[dict[str, Any]]) -> dict[str, Array]:

@@ -106,6 +106,7 @@ class Table:
     heads: tuple[str, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
+    remark: str = ""  # that must go wherever a number goes: a column of the CSV
 
     def __post_init__(self) -> None:
         shapes = {(len(row.keys), len(row.cells)) for row in self.rows}
@@ -184,10 +185,13 @@ def to_csv(table: Table) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*table.heads[: table.num_keys], "column", "mean", "std", "n", "emphasis", "mark", "words"])
+    remarked, remark = (["remark"], [table.remark]) if table.remark else ([], [])
+    writer.writerow(
+        [*table.heads[: table.num_keys], "column", "mean", "std", "n", "emphasis", "mark", "words", *remarked]
+    )
     for row in table.rows:
         for column, cell in zip(table.heads[table.num_keys :], row.cells, strict=True):
-            writer.writerow([*row.keys, column, *_csv_fields(cell)])
+            writer.writerow([*row.keys, column, *_csv_fields(cell), *remark])
     return stream.getvalue()
 
 

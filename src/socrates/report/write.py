@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from .listings import runs_table, significance_table, skipped_table
 from .tables import Table, write_table
 
 Settings = Mapping[Setting, Sequence[Group]]
+NOTE = "note.txt"
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ def write_report(
 ) -> Written:
     """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png}` below `out` from the runs below the roots.
 
-    Runs that are unfinished or damaged are listed and left out. `command` gives the command line that repeats a run;
-    `progress` hears which stage begins. Figures of a large report are drawn by so many processes.
+    Runs that are unfinished or damaged are listed and left out. A `note.txt` in a root is said on every output.
+    `command` gives the command line that repeats a run; `progress` hears which stage begins. Figures of a large report
+    are drawn by so many processes.
     """
     out = Path(out)
+    roots = [roots] if isinstance(roots, Path | str) else list(roots)
     progress("reading runs")
     runs, skipped = read_runs(find_runs(roots))
     if not runs:
@@ -61,8 +65,10 @@ def write_report(
             f"{reasons}"
         )
     settings = group_runs(runs)
+    note = note or note_of(roots)
     progress("writing tables")
-    files = [path for table in tables(settings, skipped, published) for path in write_table(table, out / "tables")]
+    made = [noted(table, note) for table in tables(settings, skipped, published)]
+    files = [path for table in made for path in write_table(table, out / "tables")]
     progress("drawing figures")
     from .figures.write import write_figures  # draws with matplotlib, which takes a second to import
 
@@ -89,6 +95,18 @@ def tables(settings: Settings, skipped: Sequence[Skipped], published: PublishedN
         skipped_table(skipped),
     ]
     return [table for table in made if table.rows]
+
+
+def note_of(roots: Path | str | Iterable[Path | str]) -> str | None:
+    """What must be said of the runs in a folder: the text of its `note.txt`, such as that they are small stand-ins."""
+    folders = [roots] if isinstance(roots, Path | str) else list(roots)
+    found = [path.read_text().strip() for folder in folders if (path := Path(folder) / NOTE).is_file()]
+    return " ".join(dict.fromkeys(found)) or None
+
+
+def noted(table: Table, note: str | None) -> Table:
+    """The table with the note beneath it and beside each of its numbers."""
+    return dataclasses.replace(table, notes=(note, *table.notes), remark=note) if note else table
 
 
 def _named(roots: Path | str | Iterable[Path | str]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
 
 
@@ -112,11 +113,12 @@ def draw_paths(
         axes.plot(path.error, path.ece, markersize=3, **marks)
         axes.plot(path.error[at], path.ece[at], markersize=7.5, **marks)
     frame_plane(axes, {path.label: (path.error, path.ece, _landmarks(path)[0]) for path in paths}, bad)
+    numbered = paths if len(paths) <= MOST_NUMBERED else []  # more numbers would only hide each other
     annotate_apart(
         axes,
         [
             (float(path.error[at]), float(path.ece[at]), str(path.epochs[at]), styles[path.label].colour)
-            for path in paths
+            for path in numbered
             for at in reversed(_landmarks(path))
         ],
     )
