@@ -32,7 +32,7 @@ class Trials:
         self.pending: dict[int, Candidate] = {}  # by trial number
 
     def ask(self) -> list[Candidate]:
-        """The next candidates; at first also those of earlier sessions; none at the end."""
+        """The next candidates; at first those that a stopped search left open; none at the end."""
         old = self.study.get_trials(deepcopy=False)[: self.num_trials]
         first, self.started = not self.started, True
         batches = -(-len(old) // self.at_once) if first and old else len(old) // self.at_once + 1
