@@ -23,9 +23,20 @@ def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Cal
     module, _, attribute = name.partition(":")
     if attribute and not any(choice.startswith(f"{module}:") for choice in choices):
         return _from_outside(kind, module, attribute)
+    raise ValueError(f"there is no {kind} {unknown(name, choices)}, or give module:attribute")
+
+
+def unknown(name: str, choices: Collection[str]) -> str:
+    """The end of an error about a name that is none of the choices: the nearest one, and all of them.
+
+    >>> print(unknown("sumo", ["max", "sum"]))
+    'sumo', did you mean 'sum'? Choose from max, sum
+    >>> print(unknown("x", ["max", "sum"]))
+    'x': choose from max, sum
+    """
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
-    raise ValueError(f"there is no {kind} {name!r}{hint} from {', '.join(choices)}, or give module:attribute")
+    return f"{name!r}{hint} from {', '.join(choices)}"
 
 
 def _from_outside(kind: str, module: str, attribute: str) -> Callable[..., Any]:

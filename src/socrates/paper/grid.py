@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from dataclasses import dataclass, replace
 
 from ..experiment import Experiment, Part
+from ..names import unknown
 from . import published
 from .settings import SETTINGS, Setting, find_setting
 
@@ -160,6 +160,4 @@ def _known(method: str) -> str:
     """The method's name, if the paper tuned it."""
     if method in GRIDS:
         return method
-    near = difflib.get_close_matches(method, GRIDS, n=1, cutoff=0.5)
-    hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
-    raise ValueError(f"the paper has no hyperparameters for {method!r}{hint} from {', '.join(GRIDS)}")
+    raise ValueError(f"the paper has no hyperparameters for {unknown(method, GRIDS)}")

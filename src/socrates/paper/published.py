@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
+
+from ..names import unknown
 
 TABLES = (
     "hyperparameters",
@@ -115,9 +116,7 @@ def table(name: str) -> Mapping[Cell, Published]:
     (196, 'bold italic')
     """
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
-        raise ValueError(f"the paper has no table {name!r}{hint} from {', '.join(TABLES)}")
+        raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
     text = (resources.files("socrates.paper") / "published" / f"{name}.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
     return MappingProxyType({Cell(line["row"], line["column"], line["metric"]): _published(line) for line in lines})

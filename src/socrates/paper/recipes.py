@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..names import unknown
 from ..report.tables import Table
 from . import figures, material, tables
 from .figures import Drawing
@@ -135,6 +135,9 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+MANY = ("all", "tables", "figures")
+
+
 def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
     """Recipes by name or number; `all`, `tables` and `figures` stand for many.
 
@@ -157,11 +160,7 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
             if plain in ("all", known, recipe.number.lower().replace(" ", ""), f"{recipe.number.split()[0].lower()}s")
         }
         if not matching:
-            near = difflib.get_close_matches(plain, RECIPES, n=1, cutoff=0.5)
-            hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
-            raise ValueError(
-                f"the paper has no table or figure {name!r}{hint} from {', '.join(RECIPES)}, all, tables, figures, "
-                f"or a number such as table1 or figure3"
-            )
+            known = [*RECIPES, *(recipe.number.lower().replace(" ", "") for recipe in RECIPES.values()), *MANY]
+            raise ValueError(f"the paper has no table or figure {unknown(plain, known)}")
         found |= matching
     return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from ..experiment import Experiment, Optimization, Part, usual_optimization
+from ..names import unknown
 
 SEEDS = (1, 2, 3, 4, 5)
 NUM_BINS = 10
@@ -86,6 +86,4 @@ def find_setting(name: str) -> Setting:
     """
     if name in SETTINGS:
         return SETTINGS[name]
-    near = difflib.get_close_matches(name, SETTINGS, n=1, cutoff=0.5)
-    hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
-    raise ValueError(f"the paper has no setting {name!r}{hint} from {', '.join(SETTINGS)}")
+    raise ValueError(f"the paper has no setting {unknown(name, SETTINGS)}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -15,6 +13,7 @@ from string import Template
 from typing import Any
 
 from socrates.experiment import Experiment
+from socrates.records import replacing
 from socrates.report.aggregate import Group, Setting, Skipped
 from socrates.report.pagedata import setting_data
 from socrates.report.pagetables import COLUMNS, COMPARED, SCALERS
@@ -68,10 +67,8 @@ def write_page(path: Path | str, data: Json, title: str, note: str | None = None
     """Write the page of `page_data`, whole or not at all; `note` is shown in a banner below the title."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-        file.write(render(data, title, note))
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    with replacing(path) as file:
+        file.write(render(data, title, note).encode())
 
 
 def render(data: Json, title: str, note: str | None = None) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from socrates.records import replacing
 
 Place = Literal["best", "second"]
 NOTHING = "–"
@@ -241,9 +242,8 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     paths: list[Path] = []
     for ending, text in forms.items():
         path = folder / f"{table.name}.{ending}"
-        temporary = folder / f".{path.name}.{os.getpid()}.tmp"
-        temporary.write_bytes(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
-        os.replace(temporary, path)
+        with replacing(path) as file:
+            file.write(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
         paths.append(path)
     return paths
 
