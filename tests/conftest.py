@@ -23,3 +23,17 @@ def golden():
         return json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text())
 
     return read
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs a command in this process; returns its exit code and what it printed."""
+    from socrates import cli
+
+    monkeypatch.setattr(cli.console, "width", 200, raising=False)
+
+    def call(*words):
+        code = cli.main([str(word) for word in words])
+        return code, "".join(capsys.readouterr())
+
+    return call

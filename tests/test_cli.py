@@ -21,18 +21,6 @@ from socrates.records import Run
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Runs a command in this process; returns its exit code and what it printed."""
-    monkeypatch.setattr(cli.console, "width", 200, raising=False)
-
-    def call(*words):
-        code = cli.main([str(word) for word in words])
-        return code, "".join(capsys.readouterr())
-
-    return call
-
-
 def test_train_evaluate_show(run, tmp_path):
     command = ("train", "digits", "mlp", "socrates", "--gamma", "1", "--alpha=0.9", "--width", "16", "--epochs", "2")
     code, text = run(*command, "--out", tmp_path, "--device", "cpu")

@@ -12,25 +12,12 @@ import time
 
 import pytest
 
-from socrates import cli
 from socrates.cli.study import Sweep, Tune, grid_of, parse_grid, sweep_experiments
 from socrates.cli.sweeps import parse_seeds, part_of, read_file, split_options
 from socrates.engine.pool import Pool
 from socrates.experiment import Experiment, Part, usual_optimization
 
 BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    """Runs a command in this process; returns its exit code and what it printed."""
-    monkeypatch.setattr(cli.console, "width", 200, raising=False)
-
-    def call(*words):
-        code = cli.main([str(word) for word in words])
-        return code, "".join(capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def unknown(name: str, choices: Collection[str]) -> str:
 
     >>> print(unknown("sumo", ["max", "sum"]))
     'sumo', did you mean 'sum'? Choose from max, sum
-    >>> print(unknown("x", ["max", "sum"]))
-    'x': choose from max, sum
+    >>> print(unknown("zero", ["max", "sum"]))
+    'zero': choose from max, sum
     """
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     hint = f", did you mean {near[0]!r}? Choose" if near else ": choose"
