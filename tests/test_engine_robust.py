@@ -308,7 +308,7 @@ def test_a_changed_experiment_is_not_continued(stopped):
 
 def test_a_run_without_all_its_records_is_never_finished(tmp_path, monkeypatch):
     append = Run.append_epoch
-    monkeypatch.setattr(Run, "append_epoch", lambda run, record: record["epoch"] == 2 or append(run, record))
+    monkeypatch.setattr(Run, "append_epoch", lambda run, record: record.epoch == 2 or append(run, record))
     with pytest.raises(ValueError, match="holds 3 records that are not those of the epochs 1 to 4"):
         train(digits(), tmp_path, accelerator="cpu")
     assert not Run(tmp_path / digits().name).finished
@@ -318,8 +318,8 @@ def test_ccl_sc_works_out_of_the_box(tmp_path, capsys):
     words = ["train", "digits", "mlp", "ccl_sc", "--epochs", "4", "--out", str(tmp_path), "--device", "cpu"]
     assert cli.main(words) == 0
     records = Run(next(tmp_path.iterdir())).epochs()
-    assert ["queue_fill" in record for record in records] == [False, False, True, True]
-    assert 0 < records[3]["queue_fill"] < 1
+    assert ["queue_fill" in record.values for record in records] == [False, False, True, True]
+    assert 0 < records[3].value("queue_fill") < 1
 
 
 def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
@@ -329,10 +329,10 @@ def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
     assert "evaluation-0002.json (evaluation.json stays that of the last kept epoch)" in capsys.readouterr().out
     assert (run.directory / "evaluation.json").read_bytes() == before
     assert json.loads((run.directory / "evaluation-0002.json").read_text())["epoch"] == 2
-    temperature = run.evaluation()["parameters"]["temperature"]["temperature"]
+    temperature = run.evaluation().parameters["temperature"]["temperature"]
     logits, labels, _ = run.predictions("val", 4)
     scaled = torch.nn.functional.cross_entropy(torch.tensor(logits) / temperature, torch.tensor(labels).long())
-    expected = run.evaluation()["results"]["temperature"]["val"]["plain"]["nll"]
+    expected = run.evaluation().value("temperature", "val", "plain", "nll")
     assert float(scaled) == pytest.approx(expected, abs=1e-5)
     path = run.directory / "predictions" / "val-0004.npz"
     path.write_bytes(path.read_bytes()[:50])
@@ -399,7 +399,7 @@ def shown(width, first_epoch=0, epochs=300):
     display = Display(console, Experiment(Part("digits"), Part("mlp"), Part("ce"), optimization=settings))
     display.started(None, first_epoch, steps_per_epoch=352)
     begun = output.getvalue()
-    record = {"epoch": 123, "train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1}
+    record = EpochRecord(123, {"train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1})
     display.epoch_done(record)
     display.closed()
     return begun, next(line for line in output.getvalue().splitlines() if "epoch 123" in line)

@@ -19,12 +19,13 @@ PACKAGE = Path(socrates.__file__).parent
 # What each part may import of ours (itself included); parts not listed here may import nothing of ours.
 LAYERS = {
     "names": set(),
+    "experiment": {"contracts", "data", "methods", "models", "names"},
     "records": {"experiment"},
     "data": {"contracts", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
     "report": {"records", "experiment", "metrics", "pareto"},
-    "paper": {"experiment", "names", "report", "records", "pareto"},
+    "paper": {"experiment", "names", "engine", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names", "report", "paper"},
     "engine": {

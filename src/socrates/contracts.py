@@ -94,6 +94,10 @@ class Classifier(nn.Module):
         return self.head(self.features(images))
 
 
+class ShareOfEpochs(float):
+    """The default of an option that counts epochs: a share of the whole training."""
+
+
 @dataclass(frozen=True)
 class Task:
     """What a method has to know before training: sizes only."""

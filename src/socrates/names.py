@@ -20,10 +20,19 @@ def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Cal
     """
     if name in choices:
         return choices[name]
-    module, _, attribute = name.partition(":")
-    if attribute and not any(choice.startswith(f"{module}:") for choice in choices):
-        return _from_outside(kind, module, attribute)
+    if is_outside(name, choices):
+        return _from_outside(kind, *name.split(":", 1))
     raise ValueError(f"there is no {kind} {unknown(name, choices)}, or give module:attribute")
+
+
+def is_outside(name: str, choices: Collection[str]) -> bool:
+    """Whether a name is a `module:attribute`, and not meant as one of the choices.
+
+    >>> is_outside("mine:net", ["mlp", "socrates:no-beta"]), is_outside("socrates:no-betta", ["socrates:no-beta"])
+    (True, False)
+    """
+    module, _, attribute = name.partition(":")
+    return bool(attribute) and name not in choices and not any(choice.startswith(f"{module}:") for choice in choices)
 
 
 def unknown(name: str, choices: Collection[str]) -> str:

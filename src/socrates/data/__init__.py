@@ -37,6 +37,7 @@ __all__ = [
     "check_name",
     "data_root",
     "load",
+    "options",
     "resident_splits",
     "stratified_subset",
     "to_device",
@@ -82,6 +83,16 @@ DATASETS: dict[str, Entry] = {
     "digits": Entry("scikit-learn's embedded digits", (300, 300, 1_197), (1, 8, 8), 10, load_digits),
 }
 OWN = {"folder": load_folder, "npz": load_npz}
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of the data set of that name, with their defaults.
+
+    >>> options("digits")
+    {'image_size': None, 'augment': True}
+    """
+    check_name(name)
+    return {"image_size": None, "augment": True}
 
 
 def data_root(root: Path | None = None) -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ..contracts import Batch, Classifier, Method, Task
+from ..contracts import Batch, Classifier, Method, ShareOfEpochs, Task
 from ..losses import KeyQueue, contrastive_loss
 from .ce import CrossEntropy
 from .two_phase import two_phase
@@ -137,13 +137,13 @@ def ccl_sc(
     momentum: float = 0.99,
     queue_size: int = 3000,
     temperature: float = 0.1,
-    start_epoch: int | None = None,
+    start_epoch: int | ShareOfEpochs = ShareOfEpochs(0.5),  # noqa: B008
 ) -> Method:
     """CCL-SC (Wu et al. 2024): a confidence-weighted contrastive term, after cross-entropy until `start_epoch`.
 
     By default that is half of the training, the paper's 150 of 300 epochs. The term acts once both queues are full,
     which errors may take long to do where there are few: `queue_fill` in the records says how full the emptier one is.
     """
-    start_epoch = task.epochs // 2 if start_epoch is None else start_epoch
+    start_epoch = int(start_epoch * task.epochs) if isinstance(start_epoch, ShareOfEpochs) else start_epoch
     then = Contrastive(task, weight=weight, momentum=momentum, queue_size=queue_size, temperature=temperature)
     return two_phase(CrossEntropy(task), then, start_epoch)

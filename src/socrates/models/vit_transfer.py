@@ -12,6 +12,8 @@ from ..contracts import Classifier
 class ViTTransfer(Classifier):
     """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id."""
 
+    pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
+
     def __init__(
         self,
         num_outputs: int,

@@ -1,0 +1,48 @@
+"""Run directories that earlier versions wrote are read and continued."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from socrates.engine.train import train
+from socrates.experiment import Part
+from socrates.records import Run
+
+STORED = Path(__file__).parent / "data" / "runs-0.1.0"
+FINISHED, STOPPED = "digits-mlp-socrates-seed1-b61103d8", "digits-mlp-socrates-gamma1.0-seed1-dde90cfd"
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return Path(shutil.copytree(STORED, tmp_path / "runs"))
+
+
+def test_a_finished_run_is_read(runs):
+    run = Run(runs / FINISHED)
+    assert run.finished
+    assert run.experiment.method == Part("socrates", alpha=0.99, gamma=2.0, start_epoch=0, target_over="all")
+    assert [record.epoch for record in run.epochs()] == [1, 2, 3, 4]
+    assert run.epochs()[0].value("val_accuracy") == 0.1
+    evaluation = run.evaluation()
+    assert (evaluation.epoch, evaluation.unknown_class) == (4, True)
+    assert evaluation.scalers == ("none", "temperature", "vector", "matrix", "readout")
+    assert math.isclose(evaluation.value("none", "test", "answer", "ece"), 0.0413729598, abs_tol=1e-9)
+
+
+def test_a_finished_run_is_found_under_its_old_name(runs):
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    assert train(Run(runs / FINISHED).experiment, runs, accelerator="cpu").directory == runs / FINISHED
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+
+
+def test_a_stopped_run_is_continued(runs):
+    run = train(Run(runs / STOPPED).experiment, runs, accelerator="cpu")
+    assert run.directory == runs / STOPPED
+    assert run.finished
+    expected = np.load(runs / "continued-val-0004.npz")["logits"]
+    np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
