@@ -25,7 +25,7 @@ from socrates.engine import Watcher, evaluate, run_all, train
 from socrates.engine.lock import held
 from socrates.engine.progress import Display, watcher_for
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import Run, replacing
+from socrates.records import EpochRecord, Run, replacing
 
 try:
     import fcntl
