@@ -190,6 +190,7 @@ def test_slider_moves_the_paths(page):
 
 
 def test_play_runs_through_the_epochs(page):
+    page.locator("#epoch").fill("27")
     page.evaluate("""() => {
       window.seen = [];
       for (const id of ["play", "epoch-shown"]) {
@@ -197,7 +198,6 @@ def test_play_runs_through_the_epochs(page):
         new MutationObserver(() => window.seen.push(node.textContent)).observe(node, { childList: true });
       }
     }""")
-    page.locator("#epoch").fill("27")
     page.locator("#play").click()
     page.wait_for_selector("#epoch-shown:text-is('epoch 30')")
     page.wait_for_selector("#play:text-is('Play')")
