@@ -135,11 +135,12 @@ def run_pytest(root: Path, words: list[str], plugin: Any) -> int:
 def forked(work: Any) -> int:
     """The process that does the work and then ends with the exit code it gives."""
     pid = os.fork()
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # by both, so that it is one when either goes on: it can be ended with its children
     if pid:
         return pid
     code = 3
     try:
-        os.setsid()
         code = work()
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
