@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from socrates.experiment import Experiment, Optimization, Part, Value
-from socrates.records import Run
+from socrates.records import Evaluation, Run
 
 WITH_UNKNOWN = ("socrates", "sat", "gamblers")
 READINGS = ("answer", "abstain", "renormalize", "spread")
@@ -98,13 +98,14 @@ def _evaluation(run: Run, exact: bool, unknown: bool, test: Mapping[str, float])
         evaluation = evaluate(run)
     else:
         evaluation = _quick_evaluation(run, unknown)
-    for splits in evaluation["results"].values():
+    plain = evaluation.to_json()
+    for splits in plain["results"].values():
         for values in splits["test"].values():
             values |= test
-    return evaluation
+    return Evaluation.from_json(plain)
 
 
-def _quick_evaluation(run: Run, unknown: bool) -> dict[str, Any]:
+def _quick_evaluation(run: Run, unknown: bool) -> Evaluation:
     """The shape of a real evaluation; accuracy, ECE, NLL and Brier score are true for no scaler, the rest made up."""
     epoch = run.kept_epochs()[-1]
     readings = READINGS if unknown else ("plain",)
@@ -116,8 +117,7 @@ def _quick_evaluation(run: Run, unknown: bool) -> dict[str, Any]:
             split: {reading: _metrics(run.predictions(split, epoch), reading, factor) for reading in readings}
             for split in ("val", "test")
         }
-    bins = run.experiment.num_bins
-    return {"epoch": epoch, "num_bins": bins, "unknown_class": unknown, "results": results, "skipped": {}}
+    return Evaluation(epoch, run.experiment.num_bins, unknown, results)
 
 
 def _metrics(predictions: Any, reading: str, factor: float) -> dict[str, float]:

@@ -1,7 +1,8 @@
-"""Runs that earlier versions left: a finished one is read, a stopped one goes on to the numbers it would have had."""
+"""Run directories that earlier versions wrote are read and continued."""
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -9,28 +10,39 @@ import numpy as np
 import pytest
 
 from socrates.engine.train import train
+from socrates.experiment import Part
 from socrates.records import Run
 
-RUNS = Path(__file__).parent / "data" / "runs-0.1.0"
+STORED = Path(__file__).parent / "data" / "runs-0.1.0"
 FINISHED, STOPPED = "digits-mlp-socrates-seed1-b61103d8", "digits-mlp-socrates-gamma1.0-seed1-dde90cfd"
 
 
-def test_a_finished_run_is_read_and_left_alone(tmp_path):
-    shutil.copytree(RUNS / FINISHED, tmp_path / FINISHED)
-    run = Run(tmp_path / FINISHED)
-    assert run.finished
-    before = {path: path.read_bytes() for path in run.directory.rglob("*") if path.is_file()}
-    assert train(run.experiment, tmp_path).directory == run.directory
-    assert {path: path.read_bytes() for path in run.directory.rglob("*") if path.is_file()} == before
+@pytest.fixture
+def runs(tmp_path):
+    return Path(shutil.copytree(STORED, tmp_path / "runs"))
 
 
-def test_a_stopped_run_goes_on_to_the_numbers_it_would_have_had(tmp_path):
-    shutil.copytree(RUNS / STOPPED, tmp_path / STOPPED)
-    experiment = Run(tmp_path / STOPPED).experiment
-    run = train(experiment, tmp_path, accelerator="cpu")
-    assert run.directory == tmp_path / STOPPED
+def test_a_finished_run_is_read(runs):
+    run = Run(runs / FINISHED)
     assert run.finished
-    expected = np.load(RUNS / "continued-val-0004.npz")
-    with np.load(run.directory / "predictions" / "val-0004.npz") as found:
-        assert np.array_equal(found["labels"], expected["labels"])
-        assert found["logits"] == pytest.approx(expected["logits"], abs=1e-6)
+    assert run.experiment.method == Part("socrates", alpha=0.99, gamma=2.0, start_epoch=0, target_over="all")
+    assert [record.epoch for record in run.epochs()] == [1, 2, 3, 4]
+    assert run.epochs()[0].value("val_accuracy") == 0.1
+    evaluation = run.evaluation()
+    assert (evaluation.epoch, evaluation.unknown_class) == (4, True)
+    assert evaluation.scalers == ("none", "temperature", "vector", "matrix", "readout")
+    assert math.isclose(evaluation.value("none", "test", "answer", "ece"), 0.0413729598, abs_tol=1e-9)
+
+
+def test_a_finished_run_is_found_under_its_old_name(runs):
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    assert train(Run(runs / FINISHED).experiment, runs, accelerator="cpu").directory == runs / FINISHED
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+
+
+def test_a_stopped_run_is_continued(runs):
+    run = train(Run(runs / STOPPED).experiment, runs, accelerator="cpu")
+    assert run.directory == runs / STOPPED
+    assert run.finished
+    expected = np.load(runs / "continued-val-0004.npz")["logits"]
+    np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)

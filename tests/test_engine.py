@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import math
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from socrates.engine.epoch import collapse_record, confidence_record
 from socrates.engine.optim import learning_rate, make_optimizer, set_rate
 from socrates.engine.train import build, train_epoch
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import Run
+from socrates.records import EpochRecord, Run
 
 SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
 
@@ -53,16 +54,16 @@ def test_a_run_leaves_everything_the_paper_plots(finished):
     assert finished.finished
     assert not finished.checkpoint.exists()
     records = finished.epochs()
-    assert [record["epoch"] for record in records] == [1, 2, 3, 4]
+    assert [record.epoch for record in records] == [1, 2, 3, 4]
     wanted = {
         f"{split}_{key}"
         for split in ("train", "val")
         for key in ("loss", "accuracy", "ece", "ada_ece", "cw_ece", "nll")
     }
-    wanted |= {"beta", "target", "unknown_share", "weight_norm", "rate", "seconds", "collapsed"}
+    wanted |= {"beta", "target", "unknown_share", "weight_norm", "rate", "seconds"}
     wanted |= {f"confidence_{who}{when}" for who in ("true", "unknown") for when in ("", "_right", "_wrong")}
-    assert wanted <= set(records[-1])
-    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    assert wanted <= set(records[-1].values)
+    assert records[-1].value("train_loss") < records[0].value("train_loss")
     assert finished.kept_epochs() == [2, 4]
     logits, labels, num_classes = finished.predictions("test", 4)
     assert logits.shape == (len(labels), 11)
@@ -71,21 +72,21 @@ def test_a_run_leaves_everything_the_paper_plots(finished):
 
 def test_evaluation_has_every_scaler_split_and_reading(finished):
     evaluation = finished.evaluation()
-    assert set(evaluation["results"]) == {"none", "temperature", "vector", "matrix", "readout"}
-    for splits in evaluation["results"].values():
+    assert set(evaluation.scalers) == {"none", "temperature", "vector", "matrix", "readout"}
+    for splits in evaluation.results.values():
         assert set(splits) == {"val", "test"}
         assert set(splits["test"]) == {"answer", "abstain", "renormalize", "spread"}
-    values = evaluation["results"]["none"]["test"]["answer"]
+    values = evaluation.values("none", "test", "answer")
     logits, labels, _ = finished.predictions("test", 4)
     assert values["accuracy"] == pytest.approx(float((logits.argmax(1) == labels).mean()))
-    before = evaluation["results"]["none"]["val"]["answer"]["nll"]
-    assert evaluation["results"]["temperature"]["val"]["answer"]["nll"] <= before + 1e-9
+    before = evaluation.value("none", "val", "answer", "nll")
+    assert evaluation.value("temperature", "val", "answer", "nll") <= before + 1e-9
 
 
 def test_evaluate_needs_neither_data_nor_model(finished, monkeypatch):
     monkeypatch.setattr("socrates.data.load", None)
     monkeypatch.setattr("socrates.models.build", None)
-    assert evaluate(Run(finished.directory), epoch=2)["epoch"] == 2
+    assert evaluate(Run(finished.directory), epoch=2).epoch == 2
     with pytest.raises(FileNotFoundError, match=r"kept epochs: \[2, 4\]"):
         evaluate(Run(finished.directory), epoch=3)
 
@@ -118,7 +119,7 @@ def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
     for split in ("val", "test"):
         assert np.array_equal(whole.predictions(split, 4).logits, resumed.predictions(split, 4).logits)
     for one, other in zip(whole.epochs(), resumed.epochs(), strict=True):
-        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+        assert {**one.to_json(), "seconds": 0} == {**other.to_json(), "seconds": 0}
 
 
 def test_seeds_differ_and_repeat(tmp_path):
@@ -147,12 +148,13 @@ def test_damaged_files_are_named(tmp_path):
 
 def test_a_cut_off_last_line_is_left_out(tmp_path):
     run = Run.create(tmp_path, digits())
-    run.append_epoch({"epoch": 1, "x": float("nan")})
+    run.append_epoch(EpochRecord(1, {"x": float("nan")}))
     with open(run.directory / "epochs.jsonl", "a") as file:
         file.write('{"epoch": 2, "x"')
-    assert run.epochs() == [{"epoch": 1, "x": None}]
+    (record,) = run.epochs()
+    assert (record.epoch, list(record.values), math.isnan(record.value("x"))) == (1, ["x"], True)
     run.forget_epochs_after(1)
-    run.append_epoch({"epoch": 2, "x": 1.0})
+    run.append_epoch(EpochRecord(2, {"x": 1.0}))
     assert len(run.epochs()) == 2
 
 
@@ -278,4 +280,4 @@ def test_a_run_that_diverges_is_whole_and_marked(tmp_path):
     run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu")
     assert run.finished
     assert run.summary()["collapsed"] == "the logits are not finite"
-    assert run.evaluation()["results"] == {}
+    assert run.evaluation().results == {}

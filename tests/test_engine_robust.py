@@ -12,12 +12,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import whole_lines
 from rich.console import Console
 
 from socrates import cli
@@ -25,7 +25,7 @@ from socrates.engine import Watcher, evaluate, run_all, train
 from socrates.engine.lock import held
 from socrates.engine.progress import Display, watcher_for
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import Run, replacing
+from socrates.records import EpochRecord, Run, replacing
 
 try:
     import fcntl
@@ -40,17 +40,6 @@ SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
 def digits(method="ce", seed=1, settings=SHORT, **options):
     parts = Part("digits"), Part("mlp", width=16), Part(method, **options)
     return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
-
-
-def one_thread():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-
-
-def wait_until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.02)
 
 
 class Signal(Watcher):
@@ -70,7 +59,7 @@ def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
     ours, theirs = pty.openpty()
     words = ["train", "digit", "mlp", "ce", "--out", str(tmp_path / "runs"), "--log", "tensorboard"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "socrates.cli", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=one_thread()
+        [sys.executable, "-m", "socrates.cli", *words], stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     text = b""
@@ -78,7 +67,7 @@ def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
         while part := os.read(ours, 4096):
             text += part
     os.close(ours)
-    assert process.wait(timeout=30) == 1
+    assert process.wait() == 1
     assert b"there is no data set 'digit', did you mean 'digits'" in text
     assert b"Traceback" not in text
     assert not (tmp_path / "runs").exists()
@@ -209,21 +198,13 @@ def test_ctrl_c_during_the_evaluation_keeps_the_training(tmp_path, monkeypatch):
 
 
 @unix
-def test_ctrl_c_on_the_command_line(tmp_path):
+def test_ctrl_c_on_the_command_line(tmp_path, start):
     words = ["train", "digits", "mlp", "ce", "--epochs", "100000", "--keep-every", "100000", "--device", "cpu"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "socrates.cli", *words, "--out", "runs"],
-        cwd=tmp_path, env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        wait_until(lambda: list(tmp_path.glob("runs/*/epochs.jsonl")))
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130
+    process = start(*words, "--out", "runs", cwd=tmp_path)
+    process.wait_for(lambda: sum(map(whole_lines, tmp_path.glob("runs/*/epochs.jsonl"))))
+    process.ctrl_c()
+    assert process.ended() == 130
+    errors = process.stderr.read_text()
     found = re.fullmatch(
         r"stopped: (\d+) of 100000 epochs are done and saved in runs/\S+; the same command continues\n", errors
     )
@@ -308,7 +289,7 @@ def test_a_changed_experiment_is_not_continued(stopped):
 
 def test_a_run_without_all_its_records_is_never_finished(tmp_path, monkeypatch):
     append = Run.append_epoch
-    monkeypatch.setattr(Run, "append_epoch", lambda run, record: record["epoch"] == 2 or append(run, record))
+    monkeypatch.setattr(Run, "append_epoch", lambda run, record: record.epoch == 2 or append(run, record))
     with pytest.raises(ValueError, match="holds 3 records that are not those of the epochs 1 to 4"):
         train(digits(), tmp_path, accelerator="cpu")
     assert not Run(tmp_path / digits().name).finished
@@ -318,8 +299,8 @@ def test_ccl_sc_works_out_of_the_box(tmp_path, capsys):
     words = ["train", "digits", "mlp", "ccl_sc", "--epochs", "4", "--out", str(tmp_path), "--device", "cpu"]
     assert cli.main(words) == 0
     records = Run(next(tmp_path.iterdir())).epochs()
-    assert ["queue_fill" in record for record in records] == [False, False, True, True]
-    assert 0 < records[3]["queue_fill"] < 1
+    assert ["queue_fill" in record.values for record in records] == [False, False, True, True]
+    assert 0 < records[3].value("queue_fill") < 1
 
 
 def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
@@ -329,10 +310,10 @@ def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
     assert "evaluation-0002.json (evaluation.json stays that of the last kept epoch)" in capsys.readouterr().out
     assert (run.directory / "evaluation.json").read_bytes() == before
     assert json.loads((run.directory / "evaluation-0002.json").read_text())["epoch"] == 2
-    temperature = run.evaluation()["parameters"]["temperature"]["temperature"]
+    temperature = run.evaluation().parameters["temperature"]["temperature"]
     logits, labels, _ = run.predictions("val", 4)
     scaled = torch.nn.functional.cross_entropy(torch.tensor(logits) / temperature, torch.tensor(labels).long())
-    expected = run.evaluation()["results"]["temperature"]["val"]["plain"]["nll"]
+    expected = run.evaluation().value("temperature", "val", "plain", "nll")
     assert float(scaled) == pytest.approx(expected, abs=1e-5)
     path = run.directory / "predictions" / "val-0004.npz"
     path.write_bytes(path.read_bytes()[:50])
@@ -399,7 +380,7 @@ def shown(width, first_epoch=0, epochs=300):
     display = Display(console, Experiment(Part("digits"), Part("mlp"), Part("ce"), optimization=settings))
     display.started(None, first_epoch, steps_per_epoch=352)
     begun = output.getvalue()
-    record = {"epoch": 123, "train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1}
+    record = EpochRecord(123, {"train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1})
     display.epoch_done(record)
     display.closed()
     return begun, next(line for line in output.getvalue().splitlines() if "epoch 123" in line)

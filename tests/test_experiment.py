@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from socrates.engine.normal import normalized
-from socrates.experiment import Experiment, Optimization, Part, usual_optimization
+from socrates.data import DATASETS
+from socrates.experiment import Experiment, Optimization, Part, resolve, usual_optimization
+from socrates.methods import METHODS
+from socrates.models import MODELS
+from socrates.names import options_of
+from socrates.records import Run
 
 PARTS = Part("digits"), Part("mlp"), Part("focal", gamma=2.0)
 
@@ -58,11 +67,11 @@ def test_experiments_that_make_no_sense_are_refused(changes, message):
 
 def test_names_of_usual_runs_stay_as_they_are():
     """Directories that exist must be found again."""
-    assert Experiment(*PARTS).name == "digits-mlp-focal-gamma2.0-seed1-1d1f3cf3"
+    assert Experiment(*PARTS).name == "digits-mlp-focal-seed1-2efc9a26"
     ablation = Part("socrates:no-beta", alpha=0.99, gamma=1.0)
     settings = Optimization(epochs=150, batch_size=64, halve_every=50, weight_decay=0.0)
     experiment = Experiment(Part("digits"), Part("mlp", width=64), ablation, 3, num_train=100, optimization=settings)
-    assert experiment.name == "digits-mlp-socrates_no-beta-alpha0.99-gamma1.0-seed3-66bb73c9"
+    assert experiment.name == "digits-mlp-socrates_no-beta-gamma1.0-seed3-b542d232"
 
 
 @pytest.mark.parametrize("value", ["a/b", "../up", "c:\\d", 'x*?"<>|\n'])
@@ -78,18 +87,92 @@ def test_long_names_still_fit_a_file_system():
     assert "-seed1-" in name
 
 
-def test_equal_experiments_have_one_directory():
-    whole = Experiment(Part("digits"), Part("mlp", width=16.0), Part("focal", gamma=2))
-    exact = Experiment(Part("digits"), Part("mlp", width=16), Part("focal", gamma=2.0))
-    assert whole == exact
-    assert normalized(whole) == whole
-    assert normalized(whole).name == exact.name
-    assert normalized(exact).name == exact.name
-    odd = Experiment(Part("digits"), Part("nothing", a=1), Part("no_module:thing", b=1))
-    assert normalized(odd).name == odd.name
-    settings = Optimization(learning_rate=1, weight_decay=0)
-    same = Optimization(learning_rate=1.0, weight_decay=0.0)
-    assert Experiment(*PARTS, optimization=settings).name == Experiment(*PARTS, optimization=same).name
+def spellings(make, own):
+    """Some of a factory's options: missing, at their default, or another value; numbers as int or float."""
+    usual = options_of(make, own)
+    names = [name for name, value in usual.items() if isinstance(value, int | float) and not isinstance(value, bool)]
+    number = st.sampled_from([0, 0.0, 1, 1.0, 2, 2.0, 0.5, 16, 16.0])
+    given_default = st.fixed_dictionaries({}, optional={name: st.just(value) for name, value in usual.items()})
+    given_number = st.fixed_dictionaries({}, optional=dict.fromkeys(names, number))
+    return st.builds(lambda one, other: {**one, **other}, given_default, given_number)
+
+
+@st.composite
+def experiments(draw):
+    method = draw(st.sampled_from(sorted(METHODS)))
+    return Experiment(
+        Part("digits", **draw(st.fixed_dictionaries({}, optional={"augment": st.booleans(), "image_size": st.none()}))),
+        Part("mlp", **draw(spellings(MODELS["mlp"], ("num_outputs", "image_shape")))),
+        Part(method, **draw(spellings(METHODS[method], ("task",)))),
+        optimization=Optimization(epochs=draw(st.sampled_from([1, 2])), learning_rate=draw(st.sampled_from([1, 1.0]))),
+    )
+
+
+@given(experiments(), experiments())
+def test_equal_experiments_have_equal_names_and_the_other_way_round(one, other):
+    first, second = resolve(one), resolve(other)
+    assert resolve(first) == first
+    assert first.name == one.name
+    assert (first == second) == (first.name == second.name)
+    again = Experiment.from_json(json.loads(json.dumps(first.to_json())))
+    assert (again, again.name) == (first, first.name)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_default_may_be_missing_or_given(method):
+    usual = Experiment(Part("digits"), Part("mlp"), Part(method))
+    options = dict(resolve(usual).method.options)
+    assert set(options) == set(options_of(METHODS[method], ("task",)))
+    spelt = [Part(method, **options), Part(method, **{name: _other_type(value) for name, value in options.items()})]
+    for part in spelt:
+        given_all = Experiment(Part("digits", augment=True, image_size=None), Part("mlp", width=128.0, depth=2), part)
+        assert resolve(given_all) == resolve(usual)
+        assert given_all.name == usual.name == resolve(usual).name
+        assert json.dumps(resolve(given_all).to_json()) == json.dumps(resolve(usual).to_json())
+    first, value = next(iter(options.items()), (None, None))
+    if isinstance(value, float):
+        assert resolve(replace(usual, method=Part(method, **{first: value + 0.25}))).name != usual.name
+
+
+def _other_type(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return float(value) if isinstance(value, int) else (int(value) if value.is_integer() else np.float64(value))
+
+
+def test_what_a_default_depends_on_is_filled_in():
+    half = Experiment(Part("digits"), Part("mlp"), Part("ccl_sc"), optimization=Optimization(epochs=9))
+    assert dict(resolve(half).method.options)["start_epoch"] == 4
+    assert half.changed("method") == {}
+    pretrained = Experiment(Part("cifar100"), Part("vit_transfer"), Part("ce"))
+    assert dict(resolve(pretrained).dataset.options)["image_size"] == 224
+    assert dict(resolve(replace(pretrained, dataset=Part("food101"))).dataset.options)["image_size"] is None
+    assert (
+        dict(resolve(replace(pretrained, dataset=Part("cifar100", image_size=32))).dataset.options)["image_size"] == 32
+    )
+    own = replace(pretrained, dataset=Part("folder:mine"))
+    assert dict(resolve(own).dataset.options)["image_size"] == 224
+    large = replace(DATASETS["cifar10"], image_shape=(3, 224, 224))
+    assert dict(resolve(own, large).dataset.options)["image_size"] is None
+
+
+def test_what_is_not_known_stays_as_it_is(tmp_path, monkeypatch):
+    odd = Experiment(Part("digits"), Part("nothing", a=1.0), Part("no_module:thing", b=1))
+    assert (resolve(odd).model, resolve(odd).method) == (odd.model, odd.method)
+    assert resolve(odd).name == odd.name
+    (tmp_path / "spy_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    foreign = Experiment(Part("digits"), Part("mlp"), Part("spy_module:thing", b=1))
+    assert resolve(foreign, trust_code=False).method == foreign.method  # reading a run imports nothing
+
+
+def test_reading_a_run_imports_no_code(tmp_path, monkeypatch):
+    (tmp_path / "spy_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    plain = resolve(Experiment(*PARTS)).to_json() | {"method": {"name": "spy_module:thing", "options": {}}}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "experiment.json").write_text(json.dumps(plain))
+    assert Run(tmp_path / "run").experiment.method == Part("spy_module:thing")
 
 
 @pytest.mark.parametrize(

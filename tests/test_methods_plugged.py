@@ -102,7 +102,7 @@ def test_a_plain_module_is_a_model_for_every_method_that_needs_only_logits(tmp_p
         assert not list(tmp_path.iterdir())
         return
     run = trained(tmp_path, model=f"{__name__}:plain", method=name, **options)
-    assert run.epochs()[0]["train_loss"] > 0
+    assert run.epochs()[0].value("train_loss") > 0
 
 
 def test_a_plain_module_learns_at_one_rate(tmp_path):
@@ -113,9 +113,9 @@ def test_a_plain_module_learns_at_one_rate(tmp_path):
 
 def test_training_metrics_are_of_the_logits_that_the_method_returns(tmp_path):
     record = trained(tmp_path, method=f"{__name__}:TwoViews").epochs()[0]
-    assert record["train_accuracy"] > 0.1
-    assert 0 < record["train_nll"] < 3
-    assert record["train_nll"] != pytest.approx(record["train_loss"], rel=1e-6)  # that has the mirror images too
+    assert record.value("train_accuracy") > 0.1
+    assert 0 < record.value("train_nll") < 3
+    assert record.value("train_nll") != pytest.approx(record.value("train_loss"), rel=1e-6)  # that has the mirror images too
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_is_no_output_of_the_batch_is_refused(tmp_path, method, message):
 def test_inputs_may_be_a_mapping(tmp_path, method):
     options = {"start_epoch": 0, "queue_size": 4} if method == "ccl_sc" else {}
     run = trained(tmp_path, f"{__name__}:pieces", f"{__name__}:OfPieces", method, **options)
-    assert run.epochs()[0]["train_accuracy"] > 0.1
+    assert run.epochs()[0].value("train_accuracy") > 0.1
 
 
 def test_a_checkpoint_of_before_the_contrastive_phase_needs_no_queues():

@@ -121,7 +121,7 @@ def test_a_sensitivity_table_holds_our_mean_at_the_epoch_and_the_printed_one(lap
     write_recipes({"gamma": recipe}, wanted, LaptopScale(), laptop, tmp_path)
     rows = rows_of(tmp_path / "tables" / "gamma.csv")
     runs = [Run(laptop / run.name).epochs()[29] for run in wanted["gamma"]["cifar100-vgg16"]["γ = 2"]]
-    eces = [100 * record["val_ece"] for record in runs]
+    eces = [100 * record.value("val_ece") for record in runs]
     ours = next(row for row in rows if row["Epoch"].startswith("epoch 30 ") and row["column"] == "γ = 2"
                 and row["Metric"] == "ECE (%)" and row["Source"] == "ours")  # fmt: skip
     assert float(ours["mean"]) == pytest.approx(np.mean(eces))
@@ -137,7 +137,7 @@ def test_the_post_hoc_table_holds_the_scaled_values(laptop, tmp_path):
     wanted = {"posthoc": recipe.wanted(settings, LaptopScale(), (1, 2))}
     write_recipes({"posthoc": recipe}, wanted, LaptopScale(), laptop, tmp_path)
     rows = rows_of(tmp_path / "tables" / "posthoc.csv")
-    runs = [Run(laptop / run.name).evaluation()["results"] for run in wanted["posthoc"]["cifar100-vgg16"]["CE"]]
+    runs = [Run(laptop / run.name).evaluation().results for run in wanted["posthoc"]["cifar100-vgg16"]["CE"]]
     ours = next(row for row in rows if row["column"] == "CE + VS" and row["Metric"] == "ECE (%)"
                 and row["Source"] == "ours")  # fmt: skip
     assert float(ours["mean"]) == pytest.approx(np.mean([100 * r["vector"]["test"]["plain"]["ece"] for r in runs]))

@@ -13,7 +13,7 @@ from socrates.engine.choice import Result, Score, choose, score_of
 from socrates.engine.trials import Trials, near_one, suggest
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.methods import METHODS
-from socrates.records import Run
+from socrates.records import EpochRecord, Run
 
 BASE = Experiment(
     Part("digits"), Part("mlp"), Part("socrates"), keep_every=9, optimization=Optimization(epochs=9, batch_size=64)
@@ -100,12 +100,16 @@ def test_nothing_to_choose_from():
 def test_a_score_is_the_last_epoch_of_validation(tmp_path):
     run = Run.create(tmp_path, BASE)
     assert score_of(run) == "has no record of its epochs"
-    run.append_epoch({"epoch": 1, "val_accuracy": 0.5, "val_ece": 0.4, "val_cw_ece": 0.3, "collapsed": None})
-    run.append_epoch({"epoch": 2, "val_accuracy": 0.75, "val_ece": 0.2, "val_cw_ece": 0.1, "collapsed": None})
+    run.append_epoch(
+        EpochRecord.from_json({"epoch": 1, "val_accuracy": 0.5, "val_ece": 0.4, "val_cw_ece": 0.3, "collapsed": None})
+    )
+    run.append_epoch(
+        EpochRecord.from_json({"epoch": 2, "val_accuracy": 0.75, "val_ece": 0.2, "val_cw_ece": 0.1, "collapsed": None})
+    )
     assert score_of(run) == Score(0.25, 0.2, 0.1)
-    run.append_epoch({"epoch": 3, "collapsed": None})
+    run.append_epoch(EpochRecord.from_json({"epoch": 3, "collapsed": None}))
     assert score_of(run) == "diverged: its validation metrics are not finite"
-    run.append_epoch({"epoch": 4, "val_accuracy": 0.1, "collapsed": "every answer is class 1"})
+    run.append_epoch(EpochRecord.from_json({"epoch": 4, "val_accuracy": 0.1, "collapsed": "every answer is class 1"}))
     assert score_of(run) == "collapsed: every answer is class 1"
 
 
@@ -266,7 +270,7 @@ class Pretend:
         gamma = dict(experiment.method.options)["gamma"] + experiment.seed / 10
         collapsed = "every answer is class 1" if gamma > 3.5 else None
         record = {"val_accuracy": 1 - gamma / 10, "val_ece": 0.1 / gamma, "val_cw_ece": 0.1, "collapsed": collapsed}
-        run.append_epoch({"epoch": 9, **record})
+        run.append_epoch(EpochRecord.from_json({"epoch": 9, **record}))
         run.finish({})
 
 

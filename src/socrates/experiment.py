@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+
+from . import data, methods, models
+from .contracts import ShareOfEpochs
+from .names import is_outside
 
 Value = int | float | str | bool | None
+Kind = Literal["dataset", "model", "method"]
+KINDS: tuple[Kind, ...] = ("dataset", "model", "method")
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")  # of Lightning Fabric
 LONGEST_NAME = 200  # bytes of a directory's name before seed and digest: file systems refuse more than 255
@@ -18,11 +28,9 @@ LONGEST_NAME = 200  # bytes of a directory's name before seed and digest: file s
 
 @dataclass(frozen=True)
 class Part:
-    """A dataset, model or method by name, with the options that were given.
+    """A dataset, model or method by name, with the options that were given; `resolve` adds the others.
 
-    An option that is given with its default value is part of a run's identity: `focal` and `focal` with gamma=2.0 train
-    alike, into two directories. A path in a name (`folder:PATH`) stays as it was given, relative to where the command
-    runs: from another folder the same words may mean other images.
+    A path in a name (`folder:PATH`) stays as it was given: the run remembers which images it found there.
 
     >>> Part("socrates", gamma=2.0, alpha=0.9)
     Part('socrates', alpha=0.9, gamma=2.0)
@@ -33,7 +41,8 @@ class Part:
 
     def __init__(self, name: str, **options: Value) -> None:
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "options", tuple(sorted(options.items())))
+        plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
+        object.__setattr__(self, "options", tuple(sorted(plain.items())))
 
     def __repr__(self) -> str:
         return f"Part({', '.join([repr(self.name), *(f'{key}={value!r}' for key, value in self.options)])})"
@@ -135,13 +144,32 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """A directory name: readable parts, and a digest of everything."""
-        options = "".join(f"-{key}{value}" for key, value in self.method.options)
-        digest = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:8]
+        """A directory name: what was trained, options that are not at their defaults, and a digest of all such.
+
+        What is at its default leaves no trace in it, so that a new option or field renames no run.
+        """
+        told: dict[str, Any] = {kind: [getattr(self, kind).name, self.changed(kind)] for kind in KINDS}
+        told |= _not_usual(self, (*KINDS, "optimization")) | {"optimization": _not_usual(self.optimization, ())}
+        options = "".join(f"-{key}{value}" for key, value in told["method"][1].items())
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.readable_name(options)}-seed{self.seed}-{digest}"
+
+    def readable_name(self, options: str = "") -> str:
+        """How the names of all runs of these parts begin, whatever their options."""
         parts = "-".join((self.dataset.name, self.model.name, self.method.name))
-        readable = re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", parts + options)  # what some file system forbids
-        readable = readable.encode()[:LONGEST_NAME].decode(errors="ignore")
-        return f"{readable}-seed{self.seed}-{digest}"
+        allowed = re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", parts + options)  # some file system forbids the others
+        return allowed.encode()[:LONGEST_NAME].decode(errors="ignore")
+
+    def changed(self, kind: Kind) -> dict[str, Value]:
+        """The options of the dataset, model or method that are not at their defaults.
+
+        >>> Experiment(Part("digits"), Part("mlp", width=64), Part("focal", gamma=2)).changed("model")
+        {'width': 64}
+        """
+        usual = dataclasses.replace(self, **{kind: Part(getattr(self, kind).name)})
+        whole, usual = resolve(self, trust_code=False), resolve(usual, trust_code=False)
+        same = getattr(usual, kind).options
+        return dict(item for item in getattr(whole, kind).options if item not in same)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings."""
@@ -155,14 +183,75 @@ class Experiment:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Experiment:
         """The experiment that `to_json` wrote; names what is missing or unknown."""
-        known = {item.name for item in dataclasses.fields(cls)}
-        if set(plain) != known:
-            wrong = sorted(set(plain) ^ known)
-            raise ValueError(f"an experiment has the fields {sorted(known)}: {wrong} are missing or unknown")
+        _check_fields("an experiment", cls, plain)
+        _check_fields("its optimization", Optimization, plain["optimization"])
         parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in ("dataset", "model", "method")}
-        settings = dict(plain["optimization"])
-        settings["milestones"] = tuple(settings["milestones"])
+        settings = {**plain["optimization"], "milestones": tuple(plain["optimization"]["milestones"])}
         return cls(**{**plain, **parts, "optimization": Optimization(**settings)})
+
+
+def resolve(experiment: Experiment, described: data.Entry | None = None, *, trust_code: bool = True) -> Experiment:
+    """The same experiment with every option filled in and in its type: what trains alike is equal, in one directory.
+
+    `described` says what the data are, where their name does not; a pretrained model is given the image size that it
+    knows unless they have it. Without `trust_code` nothing is imported for a part that comes from outside.
+
+    >>> one = Experiment(Part("digits"), Part("mlp"), Part("focal"))
+    >>> other = Experiment(Part("digits", augment=True), Part("mlp", width=128.0), Part("focal", gamma=2))
+    >>> resolve(one) == resolve(other), resolve(one).name == other.name
+    (True, True)
+    >>> resolve(one).method
+    Part('focal', gamma=2.0)
+    """
+    epochs = experiment.optimization.epochs
+    dataset = _filled(experiment.dataset, data.options, [*data.DATASETS, "folder:", "npz:"], epochs, trust_code)
+    model = _filled(experiment.model, models.options, models.MODELS, epochs, trust_code)
+    method = _filled(experiment.method, methods.options, methods.METHODS, epochs, trust_code)
+    options = dict(dataset.options)
+    known = described or data.DATASETS.get(dataset.name)
+    wanted = getattr(models.MODELS.get(model.name), "pretrained_size", None)
+    if wanted and "image_size" in options and options["image_size"] is None:
+        options["image_size"] = None if known and known.image_shape[1:] == (wanted, wanted) else wanted
+    return dataclasses.replace(experiment, dataset=Part(dataset.name, **options), model=model, method=method)
+
+
+def _filled(
+    part: Part, options: Callable[[str], dict[str, Any]], choices: Collection[str], epochs: int, trust_code: bool
+) -> Part:
+    """The part with the defaults of its options, each value in the type of its option."""
+    defaults: dict[str, Any] = {}
+    if trust_code or not is_outside(part.name, choices):
+        with contextlib.suppress(ValueError):  # unknown: building it says so, in better words
+            defaults = options(part.name)
+    given = {key: value for key, value in part.options if value is not None or key not in defaults}
+    whole = {**defaults, **given}
+    return Part(part.name, **{key: _typed(value, defaults.get(key), epochs) for key, value in whole.items()})
+
+
+def _typed(value: Value, default: object, epochs: int) -> Value:
+    """The value as its option spells it: 1 is 1.0 for a rate, 16.0 is 16 for a width, a half is so many epochs."""
+    if isinstance(value, ShareOfEpochs):
+        return value.of(epochs)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if isinstance(default, float) and not isinstance(default, ShareOfEpochs):
+        return float(value)
+    if isinstance(default, bool):
+        return bool(value) if value in (0, 1) else value
+    return int(value) if float(value).is_integer() else value
+
+
+def _not_usual(settings: Any, without: Collection[str]) -> dict[str, Any]:
+    """The fields of a dataclass that are not at their defaults."""
+    given = {item.name: (getattr(settings, item.name), item.default) for item in dataclasses.fields(settings)}
+    return {name: value for name, (value, usual) in given.items() if value != usual and name not in without}
+
+
+def _check_fields(what: str, kind: type, plain: dict[str, Any]) -> None:
+    known = {item.name for item in dataclasses.fields(kind)}
+    if set(plain) != known:
+        wrong = sorted(set(plain) ^ known)
+        raise ValueError(f"{what} has the fields {sorted(known)}: {wrong} are missing or unknown")
 
 
 def usual_optimization(dataset: str, model: str, method: str) -> Optimization:

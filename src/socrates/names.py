@@ -27,10 +27,20 @@ def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Cal
     """
     if name in choices:
         return choices[name]
-    place, _, attribute = name.rpartition(":")
-    if place and not any(choice.startswith(f"{place}:") for choice in choices):
+    if is_outside(name, choices):
+        place, _, attribute = name.rpartition(":")
         return _from_outside(kind, place, attribute)
     raise ValueError(f"there is no {kind} {unknown(name, choices)}, or {OUTSIDE}")
+
+
+def is_outside(name: str, choices: Collection[str]) -> bool:
+    """Whether a name is a `module:attribute`, and not meant as one of the choices.
+
+    >>> is_outside("mine:net", ["mlp", "socrates:no-beta"]), is_outside("socrates:no-betta", ["socrates:no-beta"])
+    (True, False)
+    """
+    first = name.partition(":")[0]
+    return ":" in name and name not in choices and not any(choice.startswith(f"{first}:") for choice in choices)
 
 
 def unknown(name: str, choices: Collection[str]) -> str:

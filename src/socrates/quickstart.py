@@ -51,8 +51,7 @@ def quickstart(out: Path, console: Console) -> None:
 
 def test_values(run: Run, scaler: str) -> dict[str, float]:
     """A run's test metrics, an unknown class read as an answer."""
-    by_reading = run.evaluation()["results"][scaler]["test"]
-    return by_reading.get("answer") or by_reading["plain"]
+    return run.evaluation().values(scaler, "test", "answer")
 
 
 def table(values: dict[str, list[dict[str, float]]]) -> Table:

@@ -13,18 +13,21 @@ finished.json         written last: its existence means that the run is whole
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
+import glob
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from socrates.experiment import Experiment
+from socrates.experiment import Experiment, resolve
 
 Array = NDArray[Any]
 
@@ -37,6 +40,101 @@ class Predictions(NamedTuple):
     num_classes: int
 
 
+@dataclass(frozen=True)
+class EpochRecord:
+    """The numbers of one epoch by name, and why the run counts as collapsed, if it does.
+
+    >>> EpochRecord(1, {"train_loss": 0.5}).value("train_loss"), EpochRecord(1, {}).value("beta")
+    (0.5, nan)
+    """
+
+    epoch: int
+    values: Mapping[str, float]
+    collapsed: str | None = None
+
+    def value(self, name: str) -> float:
+        """A number of the epoch, NaN if it was not recorded."""
+        return self.values.get(name, math.nan)
+
+    def to_json(self) -> dict[str, Any]:
+        """One flat object; NaN becomes null when it is written."""
+        return {"epoch": self.epoch, **self.values, "collapsed": self.collapsed}
+
+    @classmethod
+    def from_json(cls, plain: Any) -> EpochRecord:
+        """What `to_json` wrote; anything else is refused."""
+        if not isinstance(plain, dict) or not _is_number(plain.get("epoch")):
+            raise ValueError(f"{plain!r} is no record of an epoch")
+        values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
+        wrong = [key for key, value in values.items() if value is not None and not _is_number(value)]
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} of epoch {plain['epoch']} must be numbers")
+        numbers = {key: math.nan if value is None else value for key, value in values.items()}
+        return cls(plain["epoch"], numbers, plain.get("collapsed"))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Every metric of val and test at one epoch: results[scaler][split][reading][metric], and what was fitted.
+
+    A model without an unknown class has the one reading "plain", which answers for every reading that is asked for.
+
+    >>> table = {"none": {"test": {"plain": {"ece": 0.02, "mce": None}}}}
+    >>> evaluation = Evaluation(25, 15, unknown_class=False, results=table)
+    >>> evaluation.value("none", "test", "answer", "ece"), evaluation.value("none", "test", "plain", "mce")
+    (0.02, nan)
+    """
+
+    epoch: int
+    num_bins: int
+    unknown_class: bool
+    results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float | None]]]]
+    skipped: Mapping[str, str] = field(default_factory=dict)  # scalers that could not be fitted, and why
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def values(self, scaler: str, split: str, reading: str) -> dict[str, float]:
+        """All metrics under a scaler and a reading, NaN where one is not finite; none if they were not computed."""
+        readings = self.results.get(scaler, {}).get(split, {})
+        found = readings.get(reading if self.unknown_class else "plain", {})
+        return {metric: math.nan if value is None else value for metric, value in found.items()}
+
+    def value(self, scaler: str, split: str, reading: str, metric: str) -> float:
+        """One metric, NaN if it was not computed or is not finite."""
+        return self.values(scaler, split, reading).get(metric, math.nan)
+
+    @property
+    def scalers(self) -> tuple[str, ...]:
+        """Those with results, "none" among them."""
+        return tuple(self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dicts, numbers and strings."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, plain: Any) -> Evaluation:
+        """What `to_json` wrote; anything else is refused."""
+        required = ("epoch", "num_bins", "unknown_class", "results")
+        missing = [key for key in required if not isinstance(plain, dict) or key not in plain]
+        if missing:
+            raise ValueError(f"it has no {', '.join(missing)}")
+        if isinstance(plain["epoch"], bool) or not isinstance(plain["epoch"], int):
+            raise ValueError(f"its epoch is {plain['epoch']!r}, not a whole number")
+        if not plain["results"] and not plain.get("skipped"):
+            raise ValueError("it has no results")
+        try:
+            metrics = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
+            wrong = sorted(
+                {key for m in metrics for key, value in m.items() if not (value is None or _is_number(value))}
+            )
+        except AttributeError:
+            raise ValueError("its results are not by scaler, split, reading and metric") from None
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} are not numbers")
+        optional = {key: plain[key] for key in ("skipped", "parameters") if key in plain}
+        return cls(**{key: plain[key] for key in required}, **optional)
+
+
 class Run:
     """A run directory, read or written.
 
@@ -44,9 +142,9 @@ class Run:
     >>> from socrates.experiment import Part
     >>> experiment = Experiment(Part("digits"), Part("mlp"), Part("ce"))
     >>> run = Run.create(Path(tempfile.mkdtemp()), experiment)
-    >>> run.append_epoch({"epoch": 1, "train_loss": 0.5})
+    >>> run.append_epoch(EpochRecord(1, {"train_loss": 0.5}))
     >>> run.epochs()
-    [{'epoch': 1, 'train_loss': 0.5}]
+    [EpochRecord(epoch=1, values={'train_loss': 0.5}, collapsed=None)]
     >>> run.finished
     False
     """
@@ -59,16 +157,33 @@ class Run:
     @classmethod
     def create(cls, root: Path | str, experiment: Experiment) -> Run:
         """The directory of an experiment below `root`, made if it is not there yet."""
-        directory = Path(root) / experiment.name
+        experiment = resolve(experiment)
+        directory = cls.directory_of(root, experiment)
         (directory / "predictions").mkdir(parents=True, exist_ok=True)
         if not (directory / "experiment.json").is_file():
             write_json(directory / "experiment.json", experiment.to_json())
         return cls(directory)
 
+    @staticmethod
+    def directory_of(root: Path | str, experiment: Experiment) -> Path:
+        """Where an experiment is or will be: under its name, or the one that an earlier version gave it."""
+        named = Path(root) / experiment.name
+        if not named.exists():
+            alike = f"{glob.escape(experiment.readable_name())}*-seed{experiment.seed}-????????"
+            for path in sorted(Path(root).glob(f"{alike}/experiment.json")):
+                with contextlib.suppress(ValueError, LookupError, TypeError, OSError):  # somebody else's trouble
+                    if Run(path.parent).experiment == resolve(experiment):
+                        return path.parent
+        return named
+
     @property
     def experiment(self) -> Experiment:
-        """What was asked for."""
-        return Experiment.from_json(read_json(self.directory / "experiment.json"))
+        """What was asked for, with every option filled in."""
+        path = self.directory / "experiment.json"
+        try:
+            return resolve(Experiment.from_json(read_json(path)), trust_code=False)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is damaged ({type(error).__name__}: {error})") from error
 
     @property
     def finished(self) -> bool:
@@ -80,45 +195,45 @@ class Run:
         """Where the training state is kept between epochs."""
         return self.directory / "checkpoint.pt"
 
-    def append_epoch(self, record: dict[str, Any]) -> None:
+    def append_epoch(self, record: EpochRecord) -> None:
         """One line, flushed to the disk; NaN is written as null."""
-        line = json.dumps({key: _plain(value) for key, value in record.items()}) + "\n"
+        line = json.dumps(_plain(record.to_json())) + "\n"
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
 
-    def epochs(self) -> list[dict[str, Any]]:
+    def epochs(self) -> list[EpochRecord]:
         """The records so far; a last line that was cut short is left out."""
         path = self.directory / "epochs.jsonl"
         if not path.is_file():
             return []
-        records: list[dict[str, Any]] = []
-        lines = path.read_text().split("\n")
+        records: list[EpochRecord] = []
+        lines = path.read_bytes().split(b"\n")
         for number, line in enumerate(lines):
             if not line:
                 continue
             try:
-                record = json.loads(line)
-                if not isinstance(record, dict):
-                    raise ValueError(f"{line!r} is no record")
+                records.append(EpochRecord.from_json(json.loads(line)))
             except ValueError as error:
                 if number == len(lines) - 1:  # no newline after it: the writer was stopped
                     break
                 raise ValueError(f"{path}, line {number + 1} is damaged: {error}") from error
-            records.append(record)
         return records
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        kept = [record for record in self.epochs() if record.get("epoch", math.inf) <= epoch]
+        kept = [record for record in self.epochs() if record.epoch <= epoch]
         self.check_epochs(kept, epoch)
-        _replace(self.directory / "epochs.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
+        _replace(
+            self.directory / "epochs.jsonl",
+            "".join(json.dumps(_plain(record.to_json())) + "\n" for record in kept).encode(),
+        )
 
-    def check_epochs(self, records: list[dict[str, Any]], last: int) -> None:
+    def check_epochs(self, records: list[EpochRecord], last: int) -> None:
         """Refuse records that are not those of the epochs 1 to `last`, each once and in order."""
-        if [record.get("epoch") for record in records] != list(range(1, last + 1)):
+        if [record.epoch for record in records] != list(range(1, last + 1)):
             raise ValueError(
                 f"{self.directory / 'epochs.jsonl'} holds {len(records)} records that are not those of the epochs 1 to "
                 f"{last}: some were lost. Restore the file, or delete {self.directory} to train the run from the start"
@@ -151,17 +266,20 @@ class Run:
         except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file
             raise ValueError(f"{path} is damaged ({error}): delete {self.directory} and train the run again") from error
 
-    def save_evaluation(self, evaluation: dict[str, Any]) -> Path:
-        """Write evaluation.json, which reports read; of an epoch before the last kept one, a file beside it."""
-        kept = self.kept_epochs()
-        earlier = bool(kept) and evaluation.get("epoch", kept[-1]) != kept[-1]
-        path = self.directory / (f"evaluation-{evaluation['epoch']:04d}.json" if earlier else "evaluation.json")
-        write_json(path, evaluation)
-        return path
+    def save_evaluation(self, evaluation: Evaluation) -> Path:
+        """Write evaluation.json, which reports read; of an epoch before the last one, a file beside it."""
+        last = self.experiment.optimization.epochs if self.finished else max(self.kept_epochs(), default=0)
+        name = "evaluation.json" if evaluation.epoch >= last else f"evaluation-{evaluation.epoch:04d}.json"
+        write_json(self.directory / name, evaluation.to_json())
+        return self.directory / name
 
-    def evaluation(self) -> dict[str, Any]:
+    def evaluation(self) -> Evaluation:
         """Read evaluation.json."""
-        return read_json(self.directory / "evaluation.json")
+        path = self.directory / "evaluation.json"
+        try:
+            return Evaluation.from_json(read_json(path))
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}; socrates evaluate writes it again") from error
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
@@ -170,7 +288,10 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """What `finish` wrote."""
-        return read_json(self.directory / "finished.json")
+        summary = read_json(self.directory / "finished.json")
+        if not isinstance(summary, dict):
+            raise ValueError(f"{self.directory / 'finished.json'} is damaged: {summary!r} is no summary of a run")
+        return summary
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -218,6 +339,10 @@ def named_errors(path: Path) -> Iterator[None]:
 def _replace(path: Path, content: bytes) -> None:
     with replacing(path) as file:
         file.write(content)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from .shared import RunFolder, command_of, console
+
+if TYPE_CHECKING:
+    from socrates.records import Evaluation
 
 
 @dataclass
@@ -47,18 +50,19 @@ def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
     console.print(f"written: {path}{aside}", highlight=False, soft_wrap=True)
 
 
-def evaluation_table(evaluation: dict[str, Any]) -> Table:
+def evaluation_table(evaluation: Evaluation) -> Table:
     """The test metrics of each scaler and reading, narrow enough for any terminal."""
     percent = {"accuracy": "acc", "ece": "ECE", "ece_floor": "floor", "ada_ece": "AdaECE", "cw_ece": "CW-ECE"}
     plain = {"nll": "NLL", "brier": "Brier"}
-    title = f"test set, epoch {evaluation['epoch']}, {evaluation['num_bins']} bins; acc to CW-ECE in %"
+    title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; acc to CW-ECE in %"
     table = Table(title=title, box=None, padding=(0, 2, 0, 0))
     for column in ("scaling", "reading"):
         table.add_column(column, no_wrap=True)
     for column in (*percent.values(), *plain.values()):
         table.add_column(column, justify="right", no_wrap=True)
-    for scaler, splits in evaluation["results"].items():
-        for reading, values in splits["test"].items():
+    for scaler, splits in evaluation.results.items():
+        for reading in splits["test"]:
+            values = evaluation.values(scaler, "test", reading)
             cells = [f"{100 * values[key]:.2f}" for key in percent] + [f"{values[key]:.3f}" for key in plain]
             table.add_row(scaler, reading, *cells)
     return table
@@ -101,8 +105,7 @@ def run_show(options: Show, _: dict[str, str]) -> None:
     console.print(f"[bold]{run.directory}[/]: {state}", highlight=False)
     console.print_json(json.dumps(experiment.to_json()))
     if records:
-        last = {key: value for key, value in records[-1].items() if value is not None}
-        console.print(f"last epoch: {last}")
+        console.print(f"last epoch: {dict(records[-1].values)}")
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
     console.print(f"repeat it with:\n  {command_of(experiment)}", highlight=False, markup=False, soft_wrap=True)

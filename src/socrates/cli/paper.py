@@ -120,7 +120,7 @@ def show_cost(experiments: list[Experiment], runs: Path) -> None:
     for column in ("runs", "missing", "samples", "parameter-updates"):
         table.add_column(column, justify="right", no_wrap=True)
     missing = [run for run in experiments if not (runs / run.name / "finished.json").is_file()]
-    kinds = {run: (setting_of(run).title, method_label(run.method)) for run in experiments}
+    kinds = {run: (setting_of(run).title, method_label(run)) for run in experiments}
     counts = Counter(kinds.values())
     for kind in dict.fromkeys(kinds.values()):
         costs = [cost(run) for run in missing if kinds[run] == kind]

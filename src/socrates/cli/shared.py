@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from socrates.experiment import Experiment, Optimization, Part, usual_optimization
+from socrates.experiment import Experiment, Optimization, Part, resolve, usual_optimization
 
 console = Console()
 errors = Console(stderr=True)
@@ -22,7 +22,6 @@ Model = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
 MethodName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 DATA_OPTIONS: dict[str, Any] = {"image_size": None, "augment": True}
-PRETRAINED_SIZE = 224
 
 
 def named_values(words: Sequence[str], allowed: bool) -> dict[str, str]:
@@ -60,28 +59,17 @@ def experiment_of(options: Any, extra: dict[str, str]) -> Experiment:
             ]
             raise ValueError(f"--{name.replace('_', '-')} is unknown: {'; '.join(lines)}")
         given[owner][name] = typed(text, takes[owner][name], name)
-    given["dataset"] = {**usual_data_options(options.dataset, options.model), **given["dataset"]}
-    return Experiment(
-        **{owner: Part(getattr(options, owner), **given[owner]) for owner in takes},
-        seed=options.seed,
-        num_train=options.num_train,
-        num_bins=options.num_bins,
-        keep_every=options.keep_every,
-        precision=options.precision,
-        optimization=optimization_of(options),
+    return resolve(
+        Experiment(
+            **{owner: Part(getattr(options, owner), **given[owner]) for owner in takes},
+            seed=options.seed,
+            num_train=options.num_train,
+            num_bins=options.num_bins,
+            keep_every=options.keep_every,
+            precision=options.precision,
+            optimization=optimization_of(options),
+        )
     )
-
-
-def usual_data_options(dataset: str, model: str) -> dict[str, Any]:
-    """What a data set is told unless the command line says otherwise: a pretrained model needs the size it knows.
-
-    >>> usual_data_options("cifar100", "vit_transfer"), usual_data_options("cifar100", "vit")
-    ({'image_size': 224}, {})
-    """
-    from socrates import data
-
-    fits = dataset in data.DATASETS and data.DATASETS[dataset].image_shape[1:] == (PRETRAINED_SIZE, PRETRAINED_SIZE)
-    return {"image_size": PRETRAINED_SIZE} if model == "vit_transfer" and not fits else {}
 
 
 def optimization_of(options: Any) -> Optimization:
@@ -121,7 +109,9 @@ def command_of(experiment: Experiment) -> str:
     --halve-every 25 --num-bins 15 --keep-every 25 --precision 32-true
     """
     parts = (experiment.dataset, experiment.model, experiment.method)
-    words: list[tuple[str, Any]] = [item for part in reversed(parts) for item in part.options]
+    words: list[tuple[str, Any]] = [
+        item for kind in ("method", "model", "dataset") for item in experiment.changed(kind).items()
+    ]
     words += [("seed", experiment.seed), ("epochs", experiment.optimization.epochs)]
     usual = usual_optimization(*(part.name for part in parts))
     for name, value in dataclasses.asdict(experiment.optimization).items():

@@ -297,7 +297,7 @@ def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
     distinct = list(dict.fromkeys(experiments))
     finished = 0
     for experiment in distinct:
-        directory = out / experiment.name
+        directory = Run.directory_of(out, experiment)
         run = Run(directory) if (directory / "experiment.json").is_file() else None
         finished += run is not None and run.finished
         epochs = f"{len(run.epochs()) if run else 0} of {experiment.optimization.epochs} epochs"

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from socrates.experiment import Experiment, Part
+from socrates.experiment import Experiment, Part, resolve
 
-from .shared import optimization_of, typed, usual_data_options
+from .shared import optimization_of, typed
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -88,16 +88,18 @@ def _experiment(options: Any, dataset: str, model: Part, method: Part, seed: int
     from socrates.engine.candidates import check
 
     names = {"dataset": dataset, "model": model.name, "method": method.name}
-    experiment = Experiment(
-        Part(dataset, **usual_data_options(dataset, model.name)),
-        model,
-        method,
-        seed,
-        num_train=options.num_train,
-        num_bins=options.num_bins,
-        keep_every=options.keep_every,
-        precision=options.precision,
-        optimization=optimization_of(SimpleNamespace(**{**vars(options), **names})),
+    experiment = resolve(
+        Experiment(
+            Part(dataset),
+            model,
+            method,
+            seed,
+            num_train=options.num_train,
+            num_bins=options.num_bins,
+            keep_every=options.keep_every,
+            precision=options.precision,
+            optimization=optimization_of(SimpleNamespace(**{**vars(options), **names})),
+        )
     )
     check(experiment)
     return experiment
@@ -122,4 +124,4 @@ def read_file(path: Path) -> list[Experiment]:
     for number, item in enumerate(items):
         if not isinstance(item, Experiment):
             raise ValueError(f"`experiments` of {path} holds {type(item).__name__} at {number}: expected an Experiment")
-    return items
+    return [resolve(item) for item in items]

@@ -65,11 +65,10 @@ def score_of(run: Run) -> Score | str:
     if not records:
         return "has no record of its epochs"
     last = records[-1]
-    if last.get("collapsed"):
-        return f"collapsed: {last['collapsed']}"
-    if any(last.get(key) is None for key in ("val_accuracy", "val_ece", "val_cw_ece")):
-        return "diverged: its validation metrics are not finite"
-    return Score(1 - last["val_accuracy"], last["val_ece"], last["val_cw_ece"])
+    if last.collapsed:
+        return f"collapsed: {last.collapsed}"
+    score = Score(1 - last.value("val_accuracy"), last.value("val_ece"), last.value("val_cw_ece"))
+    return score if all(map(math.isfinite, score)) else "diverged: its validation metrics are not finite"
 
 
 def choose(results: Sequence[Result]) -> Choice:

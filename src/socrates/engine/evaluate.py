@@ -26,7 +26,7 @@ from socrates.metrics import (
     smooth_ece,
 )
 from socrates.metrics.predictions import READINGS
-from socrates.records import Predictions, Run
+from socrates.records import Evaluation, Predictions, Run
 from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
 
 BINNED = {"ece": ece, "mce": mce, "ada_ece": ada_ece, "cw_ece": cw_ece, "debiased_ece": debiased_ece}
@@ -40,12 +40,11 @@ SCALERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
+def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     """Metrics of val and test for each scaler, fitted on val, and each reading of the unknown class.
 
-    The result is `results[scaler][split][reading][metric]`; a model without an unknown class has the one reading
-    "plain". `parameters[scaler]` are the single numbers that were fitted, such as the temperature. The epoch is the
-    last one kept, unless told.
+    Its `parameters[scaler]` are the single numbers that were fitted, such as the temperature. The epoch is the last one
+    kept, unless told.
     """
     kept = run.kept_epochs()
     if not kept:
@@ -77,8 +76,7 @@ def evaluate(run: Run, epoch: int | None = None) -> dict[str, Any]:
             split: {reading or "plain": metrics(part, reading, num_bins) for reading in readings}
             for split, part in scaled.items()
         }
-    about = {"epoch": epoch, "num_bins": num_bins, "unknown_class": unknown}
-    return {**about, "results": results, "skipped": skipped, "parameters": parameters}
+    return Evaluation(epoch, num_bins, unknown, results, skipped, parameters)
 
 
 def has_unknown(predictions: Predictions) -> bool:

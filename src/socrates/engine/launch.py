@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from socrates import data
-from socrates.engine.normal import normalized
 from socrates.engine.pool import Pool
-from socrates.experiment import Experiment, Part
+from socrates.experiment import Experiment, Part, resolve
 from socrates.records import Run
 
 
@@ -68,7 +67,7 @@ class Place:
 
     def finished(self, experiment: Experiment) -> Run | None:
         """The run of an experiment, if it is whole."""
-        directory = self.out / experiment.name
+        directory = Run.directory_of(self.out, experiment)
         return Run(directory) if (directory / "finished.json").is_file() else None
 
 
@@ -89,7 +88,7 @@ def run_all(
     """
     place = Place(Path(out), data_root, processes, accelerator)
     watcher = watcher or StudyWatcher()
-    distinct = list(dict.fromkeys(map(normalized, experiments)))
+    distinct = list(dict.fromkeys(map(resolve, experiments)))
     runs: dict[Experiment, Run] = {}
     failures: list[Failure] = []
     try:
@@ -106,7 +105,7 @@ def run_all(
         watcher.closed()
     if failures:
         raise StudyError(failures, len(distinct))
-    return [runs[experiment] for experiment in experiments]
+    return [runs[resolve(experiment)] for experiment in experiments]
 
 
 def outcomes(
@@ -114,7 +113,7 @@ def outcomes(
 ) -> Iterator[tuple[Experiment, Run | Failure]]:
     """Each experiment with its finished run or its failure, as they come; the pool gets what is not finished yet."""
     missing: list[Experiment] = []
-    for experiment in map(normalized, experiments):
+    for experiment in map(resolve, experiments):
         run = place.finished(experiment)
         if run is None:
             missing.append(experiment)
@@ -123,7 +122,7 @@ def outcomes(
     for experiment, reason in _attempts(missing, place, pool, watcher):
         if reason is None:
             watcher.run_finished(experiment)
-            yield experiment, Run(place.out / experiment.name)
+            yield experiment, Run(Run.directory_of(place.out, experiment))
         else:
             failure = Failure(experiment, reason)
             watcher.run_failed(failure)

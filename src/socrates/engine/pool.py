@@ -21,12 +21,12 @@ import torch
 
 from socrates.engine.train import Watcher, train
 from socrates.experiment import Experiment
-from socrates.records import Run
+from socrates.records import EpochRecord, Run
 
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 SECONDS_BETWEEN_EPOCHS_TOLD = 0.5
-SECONDS_TO_DIE = 2.0
+SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
 SILENCE: tuple[str, Any] = ("", None)
 
 
@@ -192,10 +192,10 @@ class _Teller(Watcher):
     def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
         self.connection.send(("epoch", first_epoch))
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: EpochRecord) -> None:
         if time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS_TOLD:
             self.last = time.monotonic()
-            self.connection.send(("epoch", record["epoch"]))
+            self.connection.send(("epoch", record.epoch))
 
 
 def _work(connection: Connection, out: str, data_root: Path | None, accelerator: str) -> None:

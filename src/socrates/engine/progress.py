@@ -11,7 +11,7 @@ from rich.table import Column
 
 from socrates.engine.train import Watcher
 from socrates.experiment import Experiment
-from socrates.records import Run
+from socrates.records import EpochRecord, Run
 
 # Characters: "epoch 300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
 DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 40, 12, 13
@@ -23,21 +23,23 @@ def watcher_for(console: Console, experiment: Experiment, log: str) -> Watcher:
     return Both(display, TensorBoard()) if log == "tensorboard" else display
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe(record: EpochRecord) -> str:
     """An epoch in a few words."""
-    words = [f"loss {record['train_loss']:.4f}"]
-    if record.get("val_accuracy") is not None:
-        words += [f"val accuracy {100 * record['val_accuracy']:.2f} %", f"ECE {100 * record['val_ece']:.2f} %"]
-    if record.get("collapsed"):
-        words.append(f"[red]collapsed: {record['collapsed']}[/]")
+    words = [f"loss {record.value('train_loss'):.4f}"]
+    if "val_accuracy" in record.values:
+        accuracy, ece = (100 * record.value(name) for name in ("val_accuracy", "val_ece"))
+        words += [f"val accuracy {accuracy:.2f} %", f"ECE {ece:.2f} %"]
+    if record.collapsed:
+        words.append(f"[red]collapsed: {record.collapsed}[/]")
     return ", ".join(words)
 
 
-def short(record: dict[str, Any]) -> str:
+def short(record: EpochRecord) -> str:
     """An epoch in as few characters as a narrow terminal has beside a bar."""
-    if record.get("collapsed"):
+    if record.collapsed:
         return "[red]collapsed[/]"
-    return f"loss {record['train_loss']:.3f} acc {100 * record['val_accuracy']:.1f}% ECE {100 * record['val_ece']:.1f}%"
+    loss, accuracy, ece = (record.value(name) for name in ("train_loss", "val_accuracy", "val_ece"))
+    return f"loss {loss:.3f} acc {100 * accuracy:.1f}% ECE {100 * ece:.1f}%"
 
 
 class Lines(Watcher):
@@ -51,12 +53,12 @@ class Lines(Watcher):
         if first_epoch:
             self.console.print(f"continuing after epoch {first_epoch}", highlight=False)
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
-        now, last = time.monotonic(), record["epoch"] == self.experiment.optimization.epochs
+    def epoch_done(self, record: EpochRecord) -> None:
+        now, last = time.monotonic(), record.epoch == self.experiment.optimization.epochs
         if last or now - self.last > 2.0:
             self.last = now
             self.console.print(
-                f"epoch {record['epoch']}/{self.experiment.optimization.epochs}: {describe(record)}", highlight=False
+                f"epoch {record.epoch}/{self.experiment.optimization.epochs}: {describe(record)}", highlight=False
             )
 
     def finished(self, run: Run) -> None:
@@ -84,9 +86,9 @@ class Display(Lines):
         if self.progress is not None:
             self.progress.advance(self.bar)
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: EpochRecord) -> None:
         if self.progress is not None:
-            self.progress.update(self.bar, description=f"epoch {record['epoch']} {short(record)}")
+            self.progress.update(self.bar, description=f"epoch {record.epoch} {short(record)}")
 
     def closed(self) -> None:
         if self.progress is not None:
@@ -124,10 +126,9 @@ class TensorBoard(Watcher):
     def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
         self.writer = self.make_writer(str(run.directory / "tensorboard"))
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
-        for key, value in record.items():
-            if isinstance(value, float):
-                self.writer.add_scalar(key, value, record["epoch"])
+    def epoch_done(self, record: EpochRecord) -> None:
+        for name, value in record.values.items():
+            self.writer.add_scalar(name, value, record.epoch)
         self.writer.flush()
 
     def closed(self) -> None:
@@ -149,7 +150,7 @@ class Both(Watcher):
         for watcher in self.both:
             watcher.stepped(epoch, step)
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: EpochRecord) -> None:
         for watcher in self.both:
             watcher.epoch_done(record)
 

@@ -16,13 +16,12 @@ from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Tas
 from socrates.engine.epoch import collapse_record, confidence_record, split_record
 from socrates.engine.evaluate import evaluate
 from socrates.engine.lock import held
-from socrates.engine.normal import normalized
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
 from socrates.engine.space import check_space, check_writable
 from socrates.engine.state import State
 from socrates.engine.stop import Stopping
-from socrates.experiment import Experiment
-from socrates.records import Run
+from socrates.experiment import Experiment, resolve
+from socrates.records import EpochRecord, Run
 
 EVAL_BATCH = 512
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -38,7 +37,7 @@ class Watcher:
     def stepped(self, epoch: int, step: int) -> None:
         """A step is done."""
 
-    def epoch_done(self, record: dict[str, Any]) -> None:
+    def epoch_done(self, record: EpochRecord) -> None:
         """An epoch is done and its record written."""
 
     def finished(self, run: Run) -> None:
@@ -58,8 +57,8 @@ def train(
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
     watcher = watcher or Watcher()
-    experiment = normalized(experiment)
-    directory = Path(out) / experiment.name
+    experiment = resolve(experiment)
+    directory = Run.directory_of(out, experiment)
     if not (directory / "finished.json").is_file():
         try:
             check_writable(Path(out))
@@ -90,12 +89,13 @@ def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerato
         saved = time.monotonic()
         for epoch in range(state.epoch, settings.epochs):
             start = time.monotonic()
-            record: dict[str, Any] = {"epoch": epoch + 1, "rate": set_rate(state.optimizer, epoch, settings)}
-            record |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
-            record |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
-            record["weight_norm"] = float(weight_norm(state.model))
-            record["seconds"] = time.monotonic() - start
+            values: dict[str, Any] = {"rate": set_rate(state.optimizer, epoch, settings)}
+            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+            values |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
+            values["weight_norm"] = float(weight_norm(state.model))
+            values["seconds"] = time.monotonic() - start
             state.epoch = epoch + 1
+            record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
             watcher.epoch_done(record)
             last = state.epoch == settings.epochs
@@ -106,7 +106,7 @@ def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerato
         run.save_evaluation(evaluate(run))
         records = run.epochs()
         run.check_epochs(records, settings.epochs)
-        run.finish({"epochs": len(records), "collapsed": records[-1]["collapsed"]})
+        run.finish({"epochs": len(records), "collapsed": records[-1].collapsed})
 
 
 def make_fabric(accelerator: str, precision: str) -> Any:

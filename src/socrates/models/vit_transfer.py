@@ -16,6 +16,8 @@ class ViTTransfer(Classifier):
         source: the pretrained model: a local folder or a hub id
     """
 
+    pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
+
     def __init__(
         self,
         num_outputs: int,

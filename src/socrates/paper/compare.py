@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..experiment import resolve
 from ..report.aggregate import Group
 from .grid import FINAL
 from .published import Published, find
@@ -34,7 +35,7 @@ def paper_setting(group: Group) -> Setting | None:
     experiment = group.experiment
     for name, setting in SETTINGS.items():
         final = FINAL[name].get(group.method)
-        alike = final is not None and final.experiment(setting, experiment.seed)
+        alike = final is not None and resolve(final.experiment(setting, experiment.seed))
         if alike and (experiment.dataset, experiment.model, experiment.num_train) == (alike.dataset, alike.model, None):
             same = all(
                 getattr(experiment, name) == getattr(alike, name)

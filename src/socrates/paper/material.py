@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..experiment import Experiment, Part
+from ..experiment import Experiment, Part, resolve
+from ..records import Run
 from ..report.aggregate import Group, RunData, Skipped, read_run, setting_of
 from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
 from .scales import Scale
@@ -95,7 +96,7 @@ def wanted_runs(
     """The runs of some columns in some settings at a scale, one for each seed."""
     return {
         setting: {
-            title: [scale.experiment(setting, replace(experiment, seed=seed)) for seed in seeds(setting)]
+            title: [resolve(scale.experiment(setting, replace(experiment, seed=seed))) for seed in seeds(setting)]
             for title, experiment in columns(find_setting(setting).name).items()
         }
         for setting in settings
@@ -108,7 +109,7 @@ def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[Material, list[Ski
     missing: list[Skipped] = []
     for setting, columns in wanted.items():
         for title, experiments in columns.items():
-            runs = [run for one in experiments if (run := _read(root / one.name, missing)) is not None]
+            runs = [run for one in experiments if (run := _read(Run.directory_of(root, one), missing)) is not None]
             if runs:
                 group = Group(setting_of(experiments[0]), title, runs[0].experiment, tuple(runs))
                 groups.setdefault(setting, {})[title] = group

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from socrates.experiment import Experiment, Part
-from socrates.records import Predictions, Run
+from socrates.experiment import Experiment, Kind, Part, resolve
+from socrates.records import EpochRecord, Evaluation, Predictions, Run
 
 Array = NDArray[Any]
 
@@ -47,25 +47,24 @@ class RunData:
     directory: Path
     experiment: Experiment
     curves: dict[str, Array]
-    evaluation: dict[str, Any]
+    evaluation: Evaluation
     collapsed: str | None
 
     @property
     def unknown_class(self) -> bool:
         """Whether the model has an unknown class, and so several readings."""
-        return bool(self.evaluation["unknown_class"])
+        return self.evaluation.unknown_class
 
     def values(self, scaler: str = "none", split: str = "test", reading: str = "answer") -> dict[str, float] | None:
         """The metrics under a scaler and a reading; None if they were not computed.
 
         A model without an unknown class has the same numbers under every reading.
         """
-        readings = self.evaluation["results"].get(scaler, {}).get(split, {})
-        return readings.get(reading if self.unknown_class else "plain")
+        return self.evaluation.values(scaler, split, reading) or None
 
     def predictions(self, split: str = "test") -> Predictions:
         """The logits and labels that the evaluation was made from."""
-        return Run(self.directory).predictions(split, self.evaluation["epoch"])
+        return Run(self.directory).predictions(split, self.evaluation.epoch)
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,7 @@ class Setting:
     model: Part
     num_train: int | None
     epochs: int
-
-    @property
-    def title(self) -> str:
-        """For headings.
-
-        >>> Setting(Part("digits"), Part("cnn", width=8), 300, 60).title
-        'digits, cnn (width 8), 300 training images, 60 epochs'
-        """
-        images = [f"{self.num_train:,} training images"] if self.num_train is not None else []
-        return ", ".join([_described(self.dataset), _described(self.model), *images, f"{self.epochs} epochs"])
+    title: str = dataclasses.field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -169,8 +159,7 @@ def read_run(directory: Path) -> RunData:
     if curves.get("epoch", np.empty(0)).tolist() != list(range(1, epochs + 1)):
         raise ValueError(f"damaged: epochs.jsonl has {len(records)} lines that are not those of epochs 1 to {epochs}")
     evaluation = run.evaluation()
-    _check_evaluation(evaluation)
-    _check_logits(run, evaluation["epoch"])
+    _check_logits(run, evaluation.epoch)
     collapsed = run.summary().get("collapsed")
     return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
@@ -199,8 +188,16 @@ def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
 
 
 def setting_of(experiment: Experiment) -> Setting:
-    """The setting of an experiment."""
-    return Setting(experiment.dataset, experiment.model, experiment.num_train, experiment.optimization.epochs)
+    """The setting of an experiment.
+
+    >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300)).title
+    'digits, cnn (width 16), 300 training images, 300 epochs'
+    """
+    num_train, epochs = experiment.num_train, experiment.optimization.epochs
+    words = [_described(experiment, "dataset"), _described(experiment, "model")]
+    words += [f"{num_train:,} training images"] if num_train is not None else []
+    title = ", ".join([*words, f"{epochs} epochs"])
+    return Setting(experiment.dataset, experiment.model, num_train, epochs, title)
 
 
 def labels(experiments: Sequence[Experiment]) -> list[str]:
@@ -209,9 +206,9 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     >>> parts = Part("digits"), Part("mlp")
     >>> one = Experiment(*parts, Part("focal", gamma=2.0))
     >>> labels([one, dataclasses.replace(one, num_bins=10), Experiment(*parts, Part("ce"))])
-    ['Focal γ=2, num_bins 15', 'Focal γ=2, num_bins 10', 'CE']
+    ['Focal, num_bins 15', 'Focal, num_bins 10', 'CE']
     """
-    names = [method_label(experiment.method) for experiment in experiments]
+    names = [method_label(experiment, experiments) for experiment in experiments]
     plain = [_flat(experiment) for experiment in experiments]
     full: list[str] = []
     for name, own in zip(names, plain, strict=True):
@@ -221,15 +218,30 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     return full
 
 
-def method_label(method: Part) -> str:
-    """A method for legends and table heads.
+def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> str:
+    """A method for legends and table heads: its options that are not at their defaults, or not the same among others.
 
-    >>> method_label(Part("socrates", gamma=2.0, alpha=0.99)), method_label(Part("socrates:no-beta"))
-    ('Socrates α=0.99 γ=2', 'Socrates no beta')
+    >>> one = Experiment(Part("digits"), Part("mlp"), Part("socrates", gamma=1.0))
+    >>> other = dataclasses.replace(one, method=Part("socrates", alpha=0.9))
+    >>> method_label(one), method_label(other), method_label(one, [one, other])
+    ('Socrates γ=1', 'Socrates α=0.9', 'Socrates α=0.99 γ=1')
     """
-    name, _, variant = method.name.partition(":")
-    words = [TITLES.get(name, name), *([variant.replace("-", " ")] if variant else [])]
-    return " ".join([*words, *(f"{SYMBOLS.get(key, key)}={_short(value)}" for key, value in method.options)])
+    method = resolve(experiment, trust_code=False).method
+    rivals = [resolve(other, trust_code=False).method for other in among if other.method.name == method.name]
+    differing = {key for rival in rivals for key, _ in set(rival.options) ^ set(method.options)}
+    shown = differing | set(experiment.changed("method"))
+    options = [f"{SYMBOLS.get(key, key)}={_short(value)}" for key, value in method.options if key in shown]
+    return " ".join([method_title(method.name), *options])
+
+
+def method_title(name: str) -> str:
+    """A method without its options.
+
+    >>> method_title("socrates:no-beta")
+    'Socrates no beta'
+    """
+    name, _, variant = name.partition(":")
+    return " ".join([TITLES.get(name, name), *([variant.replace("-", " ")] if variant else [])])
 
 
 def mean_std(values: Array) -> tuple[float, float]:
@@ -255,24 +267,6 @@ def _check_experiment(experiment: Experiment) -> None:
         )
 
 
-def _check_evaluation(evaluation: dict[str, Any]) -> None:
-    """results[scaler][split][reading][metric] is a number or null."""
-    again = "; socrates evaluate writes it again"
-    for key in ("epoch", "unknown_class", "results"):
-        if not isinstance(evaluation, dict) or key not in evaluation:
-            raise ValueError(f"damaged: evaluation.json has no {key!r}{again}")
-    if not isinstance(evaluation["epoch"], int):
-        raise ValueError(f"damaged: evaluation.json has the epoch {evaluation['epoch']!r}, not a whole number{again}")
-    if not evaluation["results"] and not evaluation.get("skipped"):
-        raise ValueError(f"damaged: evaluation.json has no results{again}")
-    for splits in evaluation["results"].values():
-        for readings in splits.values():
-            for metrics in readings.values():
-                wrong = [key for key, value in metrics.items() if not isinstance(value, int | float | None)]
-                if wrong:
-                    raise ValueError(f"damaged: in evaluation.json {', '.join(wrong)} are not numbers{again}")
-
-
 def _check_logits(run: Run, epoch: int) -> None:
     """The logits of the evaluation are there, with the index that stands at the end of the file."""
     for split in ("val", "test"):
@@ -281,13 +275,10 @@ def _check_logits(run: Run, epoch: int) -> None:
             raise ValueError(f"damaged: {path.parent.name}/{path.name} is missing or cut short")
 
 
-def _columns(records: list[dict[str, Any]]) -> dict[str, Array]:
-    names = dict.fromkeys(key for record in records for key in record)
-    numbers = [name for name in names if name != "collapsed"]
-    return {
-        name: np.array([np.nan if record.get(name) is None else record[name] for record in records], dtype=float)
-        for name in numbers
-    }
+def _columns(records: list[EpochRecord]) -> dict[str, Array]:
+    names = dict.fromkeys(name for record in records for name in record.values)
+    columns = {name: np.array([record.value(name) for record in records], dtype=float) for name in names}
+    return {"epoch": np.array([record.epoch for record in records], dtype=float), **columns}
 
 
 def _flat(experiment: Experiment) -> dict[str, Any]:
@@ -296,9 +287,9 @@ def _flat(experiment: Experiment) -> dict[str, Any]:
     return {key: getattr(experiment, key) for key in ("num_bins", "keep_every", "precision")} | settings
 
 
-def _described(part: Part) -> str:
-    options = ", ".join(f"{key} {_short(value)}" for key, value in part.options)
-    return f"{part.name} ({options})" if options else part.name
+def _described(experiment: Experiment, kind: Kind) -> str:
+    name, options = getattr(experiment, kind).name, experiment.changed(kind).items()
+    return f"{name} ({', '.join(f'{key} {_short(value)}' for key, value in options)})" if options else name
 
 
 def _short(value: Any) -> str:

@@ -14,8 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from socrates.experiment import Part
-from socrates.report.aggregate import Group, Setting, mean_std, method_label
+from socrates.report.aggregate import Group, Setting, mean_std, method_title
 from socrates.report.tables import Cell, Row, Table, emphasis
 
 MAX_COLUMNS = 9
@@ -293,7 +292,7 @@ def _without_options(settings: Settings) -> bool:
 
 
 def _title(group: Group) -> str:
-    return method_label(Part(group.method))
+    return method_title(group.method)
 
 
 def _options_notes(settings: Settings) -> list[str]:

@@ -105,7 +105,7 @@ def _top(stored: Predictions, reading: str) -> Top:
 
 
 def _pooled(group: Group, tops: dict[str, list[Top]], split: str) -> dict[str, ReliabilityData]:
-    num_bins = int(group.runs[0].evaluation.get("num_bins", group.experiment.num_bins))
+    num_bins = group.runs[0].evaluation.num_bins
     diagrams: dict[str, ReliabilityData] = {}
     for reading, of_runs in tops.items():
         floor, _ = mean_std(group.values("ece_floor", split=split, reading=reading))

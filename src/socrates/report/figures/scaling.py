@@ -32,7 +32,7 @@ def scaled_points(groups: Sequence[Group], split: str = "test", reading: str = "
     """A point for each group and scaler that has numbers, "none" first; groups without a scaled point are left out."""
     points: list[ScaledPoint] = []
     for group in groups:
-        scalers = dict.fromkeys(name for run in group.runs for name in run.evaluation["results"])
+        scalers = dict.fromkeys(name for run in group.runs for name in run.evaluation.scalers)
         ordered = sorted(scalers, key=lambda name: name != "none")
         found = [(name, point) for name in ordered for point in final_points([group], split, reading, name)]
         own = [ScaledPoint(group.label, name, float(p.error.mean()), float(p.ece.mean())) for name, p in found]
