@@ -115,7 +115,10 @@ def test_training_metrics_are_of_the_logits_that_the_method_returns(tmp_path):
     record = trained(tmp_path, method=f"{__name__}:TwoViews").epochs()[0]
     assert record.value("train_accuracy") > 0.1
     assert 0 < record.value("train_nll") < 3
-    assert record.value("train_nll") != pytest.approx(record.value("train_loss"), rel=1e-6)  # that has the mirror images too
+    # The loss has the mirror images too.
+    assert record.value("train_nll") != pytest.approx(
+        record.value("train_loss"), rel=1e-6
+    )  # that has the mirror images too
 
 
 @pytest.mark.parametrize(
