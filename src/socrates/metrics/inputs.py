@@ -59,9 +59,9 @@ class Top:
         array([ True, False])
         """
         scores, right = open_scores(confidence, "confidence"), _as_numpy(correct, "correct")
-        if scores.min() < 0 or scores.max() > 1:
-            wrong = scores.min() if scores.min() < 0 else scores.max()
-            raise ValueError(f"confidence holds {wrong:.6g}, expected probabilities from 0 to 1 of the predicted class")
+        for worst in (scores.min(), scores.max()):
+            if not 0 <= worst <= 1:
+                raise ValueError(f"confidence holds {worst:.6g}, expected probabilities of the predicted classes")
         if right.shape != scores.shape:
             raise ValueError(f"correct has shape {right.shape}, expected {scores.shape}: one answer a confidence")
         if right.dtype.kind not in "biuf" or not ((right == 0) | (right == 1)).all():
@@ -116,8 +116,9 @@ class Samples:
         unsure = np.flatnonzero(~correct)
         if 2 * len(unsure) > len(chunk):
             unsure = slice(None)  # a view in the place of a copy
-        predicted = chunk[unsure].argmax(axis=1)
-        best[unsure], correct[unsure] = picked(chunk[unsure], predicted), predicted == labels[unsure]
+        searched = chunk[unsure]
+        predicted = searched.argmax(axis=1)
+        best[unsure], correct[unsure] = picked(searched, predicted), predicted == labels[unsure]
         return best, correct
 
 

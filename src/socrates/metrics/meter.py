@@ -46,11 +46,8 @@ class CalibrationMeter:
     def __init__(self, num_bins: int = 15, num_classes: int | None = None) -> None:
         self.num_bins = check_positive("num_bins", num_bins)
         self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
-        shapes: dict[str, tuple[int, ...]] = {
-            "bins": (3, self.num_bins),
-            "fine": (3, FINE_BINS),
-            "scores": (2,),
-        }  # scores: nll and brier
+        # The scores are nll and brier.
+        shapes: dict[str, tuple[int, ...]] = {"bins": (3, self.num_bins), "fine": (3, FINE_BINS), "scores": (2,)}
         if self.num_classes is not None:
             shapes["class_bins"] = (3, self.num_classes, self.num_bins)
         self._sums: dict[str, Array] = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -69,10 +66,8 @@ class CalibrationMeter:
         """
         samples = open_samples(probs, labels)
         if self.num_classes not in (None, samples.num_classes):
-            raise ValueError(
-                f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}: "
-                f"make it with CalibrationMeter(num_classes={samples.num_classes})"
-            )
+            given = f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}"
+            raise ValueError(f"{given}: make it with CalibrationMeter(num_classes={samples.num_classes})")
         top = samples.top()
         scores = [nll_of_each(samples).sum(), brier_of_each(samples).sum()]
         stats = {"bins": bin_stats(top, self.num_bins), "fine": bin_stats(top, FINE_BINS)}
@@ -94,21 +89,17 @@ class CalibrationMeter:
         2.0
         """
         if not isinstance(cast("object", other), CalibrationMeter):
-            raise TypeError(
-                f"got a {type(other).__name__}, expected a CalibrationMeter: make one with from_state(state)"
-            )
-        if (self.num_bins, self.num_classes) != (other.num_bins, other.num_classes):
-            raise ValueError(
-                f"a meter of num_bins={other.num_bins}, num_classes={other.num_classes} cannot be merged into one of "
-                f"num_bins={self.num_bins}, num_classes={self.num_classes}: make both with the same values"
-            )
+            given = type(other).__name__
+            raise TypeError(f"got a {given}, expected a CalibrationMeter: make one with from_state(state)")
+        given, own = (f"num_bins={meter.num_bins}, num_classes={meter.num_classes}" for meter in (other, self))
+        if given != own:
+            raise ValueError(f"a meter of {given} cannot be merged into one of {own}: make both with the same values")
         self._add(other._sums)
 
     def __add__(self, other: object) -> CalibrationMeter:
         if not isinstance(other, CalibrationMeter):
             return NotImplemented
-        total = CalibrationMeter(self.num_bins, self.num_classes)
-        total.merge(self)
+        total = CalibrationMeter.from_state(self.state())
         total.merge(other)
         return total
 
@@ -179,12 +170,10 @@ class CalibrationMeter:
         missing = {"bins", "fine", "scores"} - set(state)
         if missing:
             raise ValueError(f"the state lacks {sorted(missing)}: pass what CalibrationMeter.state() returned")
-        bins = _opened(state, "bins", (3, None))
-        sums = {"bins": bins, "fine": _opened(state, "fine", (3, FINE_BINS)), "scores": _opened(state, "scores", (2,))}
-        if "class_bins" in state:
-            sums["class_bins"] = _opened(state, "class_bins", (3, None, bins.shape[1]))
-        meter = cls(bins.shape[1], sums["class_bins"].shape[1] if "class_bins" in sums else None)
-        meter._sums = sums
+        num_bins = _opened(state, "bins", (3, None)).shape[1]
+        classes = _opened(state, "class_bins", (3, None, num_bins)).shape[1] if "class_bins" in state else None
+        meter = cls(num_bins, classes)
+        meter._sums = {name: _opened(state, name, sums.shape) for name, sums in meter._sums.items()}
         return meter
 
     def _add(self, sums: Mapping[str, Array]) -> None:
@@ -204,16 +193,11 @@ def _opened(state: Mapping[str, ArrayLike], name: str, shape: tuple[int | None, 
     """A float64 copy of an entry of a state, which has this shape; None stands for any length."""
     value = state[name]
     try:
-        array = np.array(
-            value.detach().cpu().double().numpy() if isinstance(value, torch.Tensor) else value, dtype=np.float64
-        )
+        array = np.array(value.numpy(force=True) if isinstance(value, torch.Tensor) else value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of the state does not form an array of numbers ({error})") from error
     expected = tuple(given if length is None else length for given, length in zip(array.shape, shape, strict=False))
     if array.ndim != len(shape) or array.shape != expected or 0 in array.shape:
-        wanted = str(shape).replace("None", "any")
-        raise ValueError(
-            f"{name} of the state has shape {array.shape}, expected {wanted}: "
-            "pass what CalibrationMeter.state() returned"
-        )
+        given = f"has shape {array.shape}, expected {str(shape).replace('None', 'any')}"
+        raise ValueError(f"{name} of the state {given}: pass what CalibrationMeter.state() returned")
     return array

@@ -73,9 +73,8 @@ def has_unknown(logits: torch.Tensor | Array, num_classes: int) -> bool:
     """
     columns = int(logits.shape[-1])
     if columns not in (num_classes, num_classes + 1):
-        raise ValueError(
-            f"logits have {columns} columns, expected the {num_classes} known classes, or one more for unknown"
-        )
+        expected = f"the {num_classes} known classes, or one more for unknown"
+        raise ValueError(f"logits have {columns} columns, expected {expected}")
     return columns > num_classes
 
 

@@ -145,10 +145,8 @@ def floor(
         draws = (rng.random(len(top.confidence)) < top.confidence for _ in range(num_draws))
         values = [float(metric(Top(top.confidence, correct))) for correct in draws]
     else:
-        values = [
-            float(metric(probs, labels))
-            for labels in _draw_labels(open_probs(cast("ProbsLike", probs)), num_draws, rng)
-        ]
+        drawn = _draw_labels(open_probs(cast("ProbsLike", probs)), num_draws, rng)
+        values = [float(metric(probs, labels)) for labels in drawn]
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
 
@@ -163,15 +161,13 @@ def _interval(estimate: float, values: Array, confidence: float) -> Interval:
     return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
-def _of_index(
-    metric: Metric, probs: ProbsLike | Top, labels: LabelsLike | None
-) -> tuple[float, int, Callable[[Array], float]]:
+def _of_index(metric: Metric, probs: Any, labels: Any) -> tuple[float, int, Callable[[Array], float]]:
     """The metric's value, the number of samples, and the metric as a function of the positions of a resample."""
     base = _base(metric)
     if base in _OF_TOP:
         top = open_top(probs, labels)
         return float(metric(top)), len(top.confidence), lambda index: float(metric(top.take(index)))
-    samples = open_samples(cast("ProbsLike", probs), cast("LabelsLike", labels))
+    samples = open_samples(probs, labels)
     if base in _MEANS:
         scores = nll_of_each(samples) if base is nll else brier_of_each(samples)
         return float(scores.mean()), len(samples), lambda index: float(scores[index].mean())
@@ -180,7 +176,7 @@ def _of_index(
 
     def of_rows_at(index: Array) -> float:
         along = {name: _take(value, index) for name, value in keywords.items()}
-        return float(metric(_take(cast("ProbsLike", probs), index), samples.labels[index], **along))
+        return float(metric(_take(probs, index), samples.labels[index], **along))
 
     return estimate, len(samples), of_rows_at
 
@@ -198,9 +194,7 @@ def _take(probs: ProbsLike, index: Array) -> ProbsLike:
         taken, confidence, predicted = (cast("Array", _take(part, index)) for part in probs)
         logits = None if probs.logits is None else probs.logits[index]
         return replace(probs, probs=taken, confidence=confidence, predicted=predicted, logits=logits)
-    if isinstance(probs, torch.Tensor):
-        return probs[torch.tensor(index, device=probs.device)]
-    return np.asarray(probs)[index]
+    return probs[index] if isinstance(probs, torch.Tensor) else np.asarray(probs)[index]
 
 
 def _base(metric: Metric) -> Metric:
@@ -217,10 +211,8 @@ def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> 
     for rows, chunk in samples.chunks():
         reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
         if np.abs(reached[:, -1] - 1).max() > 0.05:
-            raise ValueError(
-                f"rows sum to {reached[:, -1].min():.6g} over the known classes, so labels cannot be drawn from them: "
-                'read the unknown class with predict(logits, unknown="renormalize") or "spread"'
-            )
+            given = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
+            raise ValueError(f'{given}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
         # Row r is moved to [r, r + 1), so that one search serves all rows.
         row = np.arange(len(chunk))[:, None]
         steps = (reached / reached[:, -1:] + row).ravel()
