@@ -73,7 +73,7 @@ class Top:
         return Top(self.confidence[index], self.correct[index])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Samples:
     """N probability rows with their labels; the values of the rows are checked as `chunks` hands them out."""
 
@@ -104,7 +104,7 @@ class Samples:
     def top(self) -> Top:
         """Confidence and correctness of every sample; of equal probabilities the first class answers."""
         parts = [self._top_of(rows, chunk) for rows, chunk in self.chunks()]
-        return Top(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return Top(*(parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))))
 
     def _top_of(self, rows: slice, chunk: Array) -> tuple[Array, Array]:
         labels = self.labels[rows]
