@@ -1,7 +1,8 @@
 """Calibration metrics against their peers: `python benchmarks/metrics.py [--quick]` (needs the `bench` extra).
 
 All contenders get the same float32 probabilities and labels, run in one thread, in turn, in one process: torchmetrics
-as tensors, the others as numpy arrays, and ours as the one it stands beside does. Ours checks its input in every call. The predictions look like a trained model's: most of them right, with high confidence.
+as tensors, the others as numpy arrays, and ours as the one it stands beside does. Ours checks its input in every call.
+The predictions look like a trained model's: most of them right, with high confidence.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ class Samples:
 
     def chunks(self) -> Iterator[tuple[slice, Array]]:
         """Contiguous float32 or float64 rows that fit the cache, with their place, after their values were checked."""
-        step = max(16, CHUNK_VALUES // self.probs.shape[1])
         half = isinstance(self.probs, torch.Tensor) or self.probs.dtype == np.float16
+        step = max(16, CHUNK_VALUES // self.probs.shape[1] // (2 if half else 1))  # half precision grows when converted
         highest = 1 + (HALF_TOLERANCE if half else ROW_SUM_TOLERANCE)
         lowest = 2 - highest if self.answers is None else 0.0
         for start in range(0, len(self), step):
