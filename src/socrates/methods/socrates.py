@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..contracts import Method, Task
-from ..losses import SocratesLoss, uncertainty_penalty
-from ..losses.socrates import TargetOver
+from ..losses import SocratesLoss
+from ..losses.adaptive import TargetOver
 from .adaptive import Adaptive
 from .two_phase import two_phase
 
@@ -16,4 +16,4 @@ def socrates(
     then = SocratesLoss(task.num_samples, gamma, alpha, target_over=target_over)
     # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
     first = SocratesLoss(None, gamma, alpha=1.0)
-    return two_phase(Adaptive(task, first, uncertainty_penalty), Adaptive(task, then, uncertainty_penalty), start_epoch)
+    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
