@@ -306,6 +306,23 @@ def test_function_transforms_take_the_readable_twin():
     assert half.dtype == torch.float64  # the target's; the logits were widened to single
 
 
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx, *grads):
+        return None
+
+
+def test_a_loss_that_nobody_differentiates_gives_no_gradient():
+    logits, labels, target = batch(6)
+    logits.requires_grad_()
+    (NoGradient.apply(socrates_loss(logits, labels, target, 2.0)).sum() + logits.sum()).backward()
+    assert (logits.grad == 1).all()
+
+
 def test_second_derivative_is_refused_with_advice():
     logits, labels, target = batch(8)
     logits.requires_grad_()

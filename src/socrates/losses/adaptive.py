@@ -85,15 +85,14 @@ class AdaptiveTargetLoss(LossModule):
 
     def step(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Step:
         """What a call does and returns, with the target and the beta of each sample beside the reduced loss."""
-        rows, target = self.rows(logits, labels), self.target
-        if not self.training or target is None:
+        rows, target, before = self.rows(logits, labels), self.target, self.before
+        if not self.training or target is None or before is None:
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)
         index = self._check_index(index, target, rows.labels)
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
         again = not torch.compiler.is_compiling() and _backward_at_work() != -1
-        before = cast(Tensor, self.before)
         start = _recall(before if again else target, index)
         loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha)
         if not again:
@@ -127,11 +126,10 @@ class AdaptiveTargetLoss(LossModule):
                 f"{name} needs an index of integers in the labels' shape {tuple(labels.shape)}, got "
                 f"{tuple(index.shape)} of {index.dtype}: for the pixels of images use num_samples=None"
             )
-        if target.device != labels.device:
-            raise ValueError(
-                f"{name} is on {target.device}, the labels are on {labels.device}: call criterion.to(device)"
-            )
-        return index.to(labels.device, torch.int64, non_blocking=True)
+        here = labels.device
+        if target.device != here:
+            raise ValueError(f"{name} is on {target.device}, the labels are on {here}: call criterion.to(device) once")
+        return index.to(here, torch.int64, non_blocking=True)
 
     def _forget_steps(self) -> None:
         before = None if self.target is None else torch.full_like(self.target, UNVISITED)

@@ -131,16 +131,10 @@ class _ClosedForm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        logits: Tensor,
-        labels: Tensor,
-        previous: Tensor,
-        gamma: float,
-        alpha: float | None,
-        target_over: TargetOver,
+        ctx: Any, logits: Tensor, labels: Tensor, previous: Tensor, gamma: float, alpha: float | None, over: TargetOver
     ) -> tuple[Tensor, Tensor, Tensor]:
         z = at_least_single(logits.detach())
-        past = [previous.detach().to(z.dtype), z[:, :-1].logsumexp(dim=1) if target_over == "known" else None]
+        past = [previous.detach().to(z.dtype), z[:, :-1].logsumexp(dim=1) if over == "known" else None]
         if is_on_host(z):
             p, columns, rows = _read_on_host(z, labels)
             past = [None if row is None else row.numpy() for row in past]
@@ -159,16 +153,19 @@ class _ClosedForm(torch.autograd.Function):
         return loss, target, beta
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "socrates_loss has no second derivative (create_graph=True asks for one): "
                 "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
             )
+        per_sample = grad_outputs[0]
+        if per_sample is None:
+            return None, None, None, None, None, None
         p, pick, factors = ctx.saved_tensors
-        factors = (factors * grad_outputs[0]).T  # (B, 4)
+        factors = (factors * per_sample).T  # (B, 4)
         # A new matrix costs the step at 1024x1000 a third of its time, so the gradient is written over p if it can be.
-        grad = p.mul_(factors[:, :1]) if _is_last_reader(grad_outputs[0]) else p * factors[:, :1]
+        grad = p.mul_(factors[:, :1]) if _is_last_reader(per_sample) else p * factors[:, :1]
         grad.scatter_(1, pick.T, factors[:, 1:])
         return grad.to(ctx.dtype), None, None, None, None, None
 
@@ -238,9 +235,8 @@ def _row_terms(xp: Any, rows: list[Any], past: list[Any], gamma: float, alpha: f
 
 def _is_last_reader(grad: Tensor) -> bool:
     """Whether nobody reads what forward saved after this backward: no retain_graph, no transform, no compiler."""
-    if torch.compiler.is_compiling() or is_transformed():
-        return False
-    return not (_graph_is_kept() or _is_batched(grad))
+    followed = torch.compiler.is_compiling() or is_transformed()
+    return not (followed or _graph_is_kept() or _is_batched(grad))
 
 
 _internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
