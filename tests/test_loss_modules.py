@@ -230,6 +230,7 @@ def test_smoothed_labels_of_focal_and_brier_loss():
     every = torch.stack([focal_loss(logits, torch.full_like(labels, k), 2.0) for k in range(5)], dim=1)
     torch.testing.assert_close(FocalLoss(label_smoothing=0.3, reduction="none")(logits, labels), (soft * every).sum(1))
     torch.testing.assert_close(brier_loss(logits, labels), brier_loss(logits, labels, 0.0))
+    assert FocalLoss(label_smoothing=0.3, weight=torch.ones(5).double())(logits, labels).dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -66,7 +66,7 @@ class FocalLoss(StatelessLoss):
         if not self.label_smoothing:
             return self.reduce(loss, rows)
         every = _focal(at_least_single(rows.logits).log_softmax(dim=1), self.gamma)  # (B, C), as if each were the label
-        every = every if self.weight is None else every * self.weight
+        every = every if self.weight is None else every * self.weight.to(every.dtype)
         return self.reduce((1 - self.label_smoothing) * loss, rows, self.label_smoothing * every.mean(dim=1))
 
 
