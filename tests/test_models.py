@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from socrates import models
 from socrates.contracts import Classifier
-from socrates.models.residual import BasicBlock, Padding, Projection
+from socrates.models.resnet import BasicBlock, Padding, Projection
 from socrates.models.vit import Block
 
 SMALL = [  # small enough to run here

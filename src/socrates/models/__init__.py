@@ -13,9 +13,7 @@ from ..contracts import Method
 from ..names import called, find, options_of
 from .cnn import CNN
 from .mlp import MLP
-from .resnet34 import ResNet34
-from .resnet110 import ResNet110
-from .resnet_he import ResNet20, ResNet110He
+from .resnet import ResNet20, ResNet34, ResNet110, ResNet110He
 from .vgg16 import VGG16
 from .vit import ViT
 from .vit_transfer import ViTTransfer
