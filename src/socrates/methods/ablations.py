@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -151,18 +151,10 @@ class AblatedLoss(AdaptiveTargetLoss):
         return Step(loss, target, beta.detach())
 
 
-def _variant(
-    task: Task,
-    formula: Formula,
-    penalty: Penalty,
-    gamma: float,
-    alpha: float,
-    start_epoch: int,
-    target_over: TargetOver,
-) -> Method:
+def _variant(task: Task, formula: Formula, penalty: Penalty, start_epoch: int, **settings: Any) -> Method:
     """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
-    first = AblatedLoss(None, gamma, alpha=1.0, formula=formula, penalty=penalty)
-    then = AblatedLoss(task.num_samples, gamma, alpha, formula=formula, penalty=penalty, target_over=target_over)
+    first = AblatedLoss(None, settings["gamma"], alpha=1.0, formula=formula, penalty=penalty)
+    then = AblatedLoss(task.num_samples, formula=formula, penalty=penalty, **settings)
     return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
 
 
@@ -179,7 +171,9 @@ def ablation(formula: Formula) -> Callable[..., Method]:
     def method(
         task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
     ) -> Method:
-        return _variant(task, formula, uncertainty_penalty, gamma, alpha, start_epoch, target_over)
+        return _variant(
+            task, formula, uncertainty_penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over
+        )
 
     return _explained(method, formula.__doc__)
 
@@ -201,7 +195,7 @@ def beta_known(
         clamp: whether beta stays at 0 or above
     """
     penalty = partial(known_penalty, clamp=clamp)
-    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
+    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
 
 
 def beta_fixed(
@@ -223,7 +217,7 @@ def beta_fixed(
     if when not in ("true", "unknown") or not 0 <= value <= 1:
         raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
     penalty = partial(fixed_penalty, value=value, when=when)
-    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
+    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
 
 
 ABLATIONS: dict[str, Callable[..., Method]] = {
