@@ -55,8 +55,7 @@ class AffineScaling(Scaler):
         cv = isinstance(self.regularization, str)
         self.strength = choose_strength(known, y, self.structure) if cv else float(self.regularization or 0.0)
         objective = AffineNLL(known, y, self.structure, temperature.b)
-        theta, self.report = _minimum(objective, temperature, self.strength)
-        self.strength = math.inf if theta is objective.centre else self.strength
+        theta, self.strength, self.report = _minimum(objective, temperature, self.strength)
         _warn(name, self.report, temperature.warning if self.strength == math.inf else _separable(self.report))
         on_logits = objective.on_logits(theta)
         scale, bias = on_logits[:, :-1].squeeze(1), on_logits[:, -1]
@@ -72,17 +71,18 @@ class AffineScaling(Scaler):
         return f"regularization={self.regularization!r}, {strength}{super().extra_repr()}"
 
 
-def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: float) -> tuple[Tensor, FitReport]:
+def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: float) -> tuple[Tensor, float, FitReport]:
     scaled = temperature.report
     if strength == math.inf:  # the penalty leaves nothing to fit beside the temperature
-        return objective.centre, scaled
+        return objective.centre, strength, scaled
     objective.penalty.fill_(strength)
     found = minimize(objective, objective.centre, 0.5 * CONVERGED)
     after = objective.nll(found.theta)
     if after > scaled.nll_after + ROUNDING:  # possible only where a class without labels is likely
-        return objective.centre, scaled
+        return objective.centre, math.inf, scaled
     after = min(after, scaled.nll_before)
-    return found.theta, FitReport(scaled.num_samples, found.num_steps, found.gradient_norm, scaled.nll_before, after)
+    report = FitReport(scaled.num_samples, found.num_steps, found.gradient_norm, scaled.nll_before, after)
+    return found.theta, strength, report
 
 
 def _separable(report: FitReport) -> str:
