@@ -53,6 +53,10 @@ MISFITS = """() => {
   return found;
 }"""
 
+# Whether the layout has settled: every chart that has a width is drawn at that width.
+DRAWN = """() => [...document.querySelectorAll(".chart")].every((node) =>
+  node.clientWidth === 0 || (node.querySelector(".main-svg") && node._fullLayout.width === node.clientWidth))"""
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
@@ -66,8 +70,9 @@ def file(tmp_path_factory):
     for method in ("focal", "brier"):
         make_run(root / "runs", dataclasses.replace(experiment(method, 1, 30, 30), num_train=300))
     runs, _ = read_runs(find_runs(root / "runs"))
+    settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
     skipped = [Skipped(root / f"run{EVIL}", "unfinished: 3 of 30 epochs are done")]
-    data = page_data(group_runs(runs), skipped, command=lambda asked: f"socrates train digits {asked.method.name}")
+    data = page_data(settings, skipped, command=lambda asked: f"socrates train digits {asked.method.name}")
     write_page(root / "index.html", data, "A report", "Laptop scale.")
     return root / "index.html"
 
@@ -133,11 +138,7 @@ def painted(page, selector):
     page.wait_for_selector(f"{selector} .main-svg")
 
 
-def test_it_opens_and_paints_early(page, capsys):
-    paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    with capsys.disabled():
-        print(f"\nfirst contentful paint after {paint:.0f} ms")
-    assert paint < 10_000
+def test_it_opens_with_every_section(page):
     assert page.title() == "A report"
     assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
 
@@ -191,9 +192,9 @@ def test_heads_sort_both_ways_by_mouse_and_keyboard(page):
 
 
 def test_reading_switch_changes_table_diagram_and_points(page):
-    painted(page, "#multiples .chart")
-    place = "setting().methods.findIndex(method => method.label === 'SAT')"
-    drawn = f"document.querySelectorAll('#multiples .chart')[{place}].data[1].y.join()"
+    painted(page, "#reliability-charts .chart")
+    place = "document.querySelector('.legend button.bad').dataset.method"
+    drawn = f"document.querySelectorAll('#reliability-charts .chart')[{place}].data[1].y.join()"
     final = f"document.querySelector('[data-chart=final]').data[2 * {place}].x.join()"
     page.evaluate("refreshAll()")
     row = page.locator("#overview-table tr", has_text="SAT")
@@ -211,8 +212,8 @@ def test_reading_switch_changes_table_diagram_and_points(page):
 def test_setting_selector_changes_everything(page):
     page.select_option("#setting", "1")
     assert sorted(rows(page)) == ["Brier", "Focal"]
-    assert page.locator("#multiples figure").count() == 2
-    assert "No method here has an unknown class" in page.locator("#unknown-panels").text_content()
+    assert page.locator("#reliability-charts figure").count() == 2
+    assert "No method here has an unknown class" in page.locator("#unknown-charts").text_content()
     assert page.locator("#reading input").first.is_disabled()
     assert page.locator("#run-list details").count() == 2
 
@@ -223,7 +224,7 @@ def test_legend_hides_a_method_everywhere(page):
     assert page.evaluate(traces) == 8
     page.locator("#pareto .legend button", has_text="SAT").click()
     assert page.evaluate(traces) == 6
-    assert page.locator("#multiples figure").count() == 3
+    assert page.locator("#reliability-charts figure:visible").count() == 3
     assert page.locator("#curves .legend button[aria-pressed=false]").text_content() == "SAT"
     page.locator("#pareto .legend button", has_text="SAT").click()
 
@@ -262,7 +263,7 @@ def misfits(page):
         page.select_option("#setting", setting)
         page.evaluate("refreshAll()")
         page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
-        page.wait_for_timeout(200)
+        page.wait_for_function(DRAWN)
         found += page.evaluate(MISFITS)
     return found
 
