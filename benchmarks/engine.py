@@ -26,7 +26,7 @@ def setting(model: str, **options: int) -> tuple[Experiment, Splits]:
     labels = torch.randint(0, 10, (NUM_IMAGES,), generator=generator)
     split = ResidentImages(images, labels, Transform(mean=(0.5,) * 3, std=(0.5,) * 3))
     experiment = Experiment(Part("-"), Part(model, **options), Part("ce"), optimization=Optimization(epochs=1))
-    return experiment, Splits(split, split, split, 10, (3, 32, 32))
+    return experiment, Splits(split, split, split, tuple("0123456789"), (3, 32, 32))
 
 
 def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], None]]:
@@ -45,7 +45,7 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
         bare_state.model.train()
         order = torch.randperm(NUM_IMAGES, generator=Stream(1, 0, "order").generator())
         for batch in split.batches(128, order, Stream(1, 0, "augmentation")):
-            loss = F.cross_entropy(bare_state.model(batch.images), batch.labels)
+            loss = F.cross_entropy(bare_state.model(batch.inputs), batch.labels)
             bare_state.optimizer.zero_grad()
             loss.backward()
             bare_state.optimizer.step()

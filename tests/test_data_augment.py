@@ -14,7 +14,7 @@ from PIL import Image
 
 from socrates.contracts import Stream
 from socrates.data import ResidentImages, Transform
-from socrates.data.augment import RATIO, TRIES, enlarged, resized_boxes, rotate
+from socrates.data.augment import RATIO, TRIES, enlarged, framed, gathered, resized_boxes, turned
 
 CPU = torch.device("cpu")
 UNIT = ((0.0,) * 3, (1 / 255,) * 3)  # normalisation that leaves the values 0 to 255
@@ -25,7 +25,7 @@ def split(transform: Transform, count: int = 40, side: int = 8) -> ResidentImage
 
 
 def epoch(data: ResidentImages, stream: Stream | None, batch_size: int = 16) -> torch.Tensor:
-    return torch.cat([batch.images for batch in data.batches(batch_size, torch.arange(len(data)), stream)])
+    return torch.cat([batch.inputs for batch in data.batches(batch_size, torch.arange(len(data)), stream)])
 
 
 def possible(image: np.ndarray, padding: int, flips: bool) -> dict[bytes, tuple[int, int, bool]]:
@@ -64,19 +64,26 @@ def test_without_flip_no_output_is_mirrored():
     assert not any(flipped for _, _, flipped in offsets(split(Transform(*UNIT, padding=1)), 3, flips=False))
 
 
+def rotate(images, degrees):
+    """Each image turned counter-clockwise about its centre."""
+    count, _, height, width = images.shape
+    rows, columns = (torch.arange(side).expand(count, -1) for side in (height, width))
+    return gathered(framed(images, 1), turned(rows, columns, degrees, (height, width), border=1))
+
+
 @pytest.mark.parametrize("degrees", [-15.0, -7.3, 0.0, 4.0, 11.1, 15.0, 90.0])
 def test_rotation_is_that_of_pillow(degrees):
     image = pixels((32, 32, 3))
     expected = np.array(Image.fromarray(image).rotate(degrees))
-    turned = rotate(torch.from_numpy(image).permute(2, 0, 1)[None], torch.tensor([degrees]))[0].permute(1, 2, 0)
-    assert (turned.numpy() != expected).any(axis=2).mean() < 0.005  # Pillow counts in fixed point
+    found = rotate(torch.from_numpy(image).permute(2, 0, 1)[None], torch.tensor([degrees]))[0].permute(1, 2, 0)
+    assert (found.numpy() != expected).any(axis=2).mean() < 0.005  # Pillow counts in fixed point
 
 
 def test_rotation_fills_with_zeros_and_keeps_the_type():
-    turned = rotate(torch.full((1, 1, 9, 9), 7, dtype=torch.uint8), torch.tensor([45.0]))
-    assert turned.dtype == torch.uint8
-    assert turned[0, 0, 0, 0] == 0
-    assert turned[0, 0, 4, 4] == 7
+    found = rotate(torch.full((1, 1, 9, 9), 7, dtype=torch.uint8), torch.tensor([45.0]))
+    assert found.dtype == torch.uint8
+    assert found[0, 0, 0, 0] == 0
+    assert found[0, 0, 4, 4] == 7
 
 
 def test_rotation_comes_before_the_crop_and_angles_are_uniform():
@@ -112,7 +119,7 @@ def test_randomness_is_a_function_of_seed_epoch_and_step(transform):
     for other in (Stream(2, 2), Stream(1, 3), Stream(1, 2, "meta")):
         assert not torch.equal(same, epoch(data, other))
     twice = list(data.batches(8, torch.arange(8).repeat(2), Stream(1, 2)))
-    assert not torch.equal(twice[0].images, twice[1].images)  # the same samples at another step
+    assert not torch.equal(twice[0].inputs, twice[1].inputs)  # the same samples at another step
 
 
 def test_global_randomness_is_neither_used_nor_moved():
@@ -144,7 +151,7 @@ def test_batches_cover_the_order_exactly_once(batch_size, length, augmented, see
     index = torch.cat([torch.empty(0, dtype=torch.int64), *(batch.index for batch in batches)])
     assert torch.equal(index, order)
     assert torch.equal(torch.cat([torch.empty(0, dtype=torch.int64), *(batch.labels for batch in batches)]), order)
-    assert all(batch.images.dtype == torch.float32 and len(batch.images) == len(batch) for batch in batches)
+    assert all(batch.inputs.dtype == torch.float32 and len(batch.inputs) == len(batch) for batch in batches)
 
 
 @settings(deadline=None, max_examples=60)
@@ -210,7 +217,7 @@ def test_a_split_moves_to_a_device_and_draws_the_same():
     moved = data.to("meta")
     assert moved.labels.device.type == "meta"
     batch = next(moved.batches(4, torch.arange(8), Stream(1, 0)))  # a hidden read of a value would raise here
-    assert batch.images.shape == (4, 3, 8, 8)
+    assert batch.inputs.shape == (4, 3, 8, 8)
     assert batch.index.device.type == "meta"
 
 

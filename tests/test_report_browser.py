@@ -8,6 +8,7 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from processes import SECONDS_UNTIL_HUNG
 from report_runs import experiment, make_run
 
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
@@ -53,9 +54,20 @@ MISFITS = """() => {
   return found;
 }"""
 
-# Whether the layout has settled: every chart that has a width is drawn at that width.
-DRAWN = """() => [...document.querySelectorAll(".chart")].every((node) =>
-  node.clientWidth === 0 || (node.querySelector(".main-svg") && node._fullLayout.width === node.clientWidth))"""
+# Ends when twenty frames in a row have found everything where it was.
+SETTLED = """() => new Promise((settled) => {
+  let before = "";
+  let same = 0;
+  const look = () => {
+    const boxes = [...document.querySelectorAll("body *")].map((node) => node.getBoundingClientRect());
+    const now = boxes.map((box) => `${box.x} ${box.y} ${box.width} ${box.height}`).join();
+    same = now === before ? same + 1 : 0;
+    before = now;
+    if (same === 20) settled();
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +107,13 @@ def browser():
 def opened(browser, file, width=1400, **options):
     """The page with its charts there; errors and requests are gathered in `page.heard`."""
     page = browser.new_page(viewport={"width": width, "height": 900}, **options)
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(1000 * SECONDS_UNTIL_HUNG)
     page.heard = []
     page.on("console", lambda message: page.heard.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
     page.on("request", lambda request: page.heard.append(f"request: {request.url}"))
     page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready=charts]", timeout=30_000)
+    page.wait_for_selector("html[data-ready=charts]")
     yield page
     assert page.heard == [f"request: {file.as_uri()}"]
     page.close()
@@ -143,6 +155,15 @@ def test_it_opens_with_every_section(page):
     assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
 
 
+def test_the_heading_waits_for_no_script(browser, file):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(file.as_uri())
+    assert page.locator("h1").is_visible()
+    assert page.locator("#overview-table tbody tr").count() == 4  # nor do the tables
+    assert page.locator("#differences-table tbody tr").count() == 6
+    page.close()
+
+
 def test_names_are_text_and_never_markup(page):
     assert any("<script>" in name for name in rows(page))
     assert "<script>" in page.locator("#skipped code").text_content()
@@ -170,10 +191,18 @@ def test_slider_moves_the_paths(page):
 
 def test_play_runs_through_the_epochs(page):
     page.locator("#epoch").fill("27")
+    page.evaluate("""() => {
+      window.seen = [];
+      for (const id of ["play", "epoch-shown"]) {
+        const node = document.getElementById(id);
+        new MutationObserver(() => window.seen.push(node.textContent)).observe(node, { childList: true });
+      }
+    }""")
     page.locator("#play").click()
-    assert page.locator("#play").text_content() == "Pause"
     page.wait_for_selector("#epoch-shown:text-is('epoch 30')")
     page.wait_for_selector("#play:text-is('Play')")
+    seen = [text for text in page.evaluate("window.seen") if text != "epoch 28"]
+    assert seen == ["Pause", "epoch 29", "epoch 30", "Play"]
 
 
 def test_heads_sort_both_ways_by_mouse_and_keyboard(page):
@@ -205,7 +234,7 @@ def test_reading_switch_changes_table_diagram_and_points(page):
     after = row.text_content(), page.evaluate(drawn), page.evaluate(final)
     assert all(old != new for old, new in zip(before, after, strict=True))
     assert page.locator("#overview-table tr", has_text="CE").last.text_content() == plain
-    assert "dropped before the softmax" in page.locator("#explain").text_content()
+    assert "the known classes share all belief" in page.locator("#explain").text_content()
     assert page.locator("#paths-reading").is_visible()
 
 
@@ -263,7 +292,7 @@ def misfits(page):
         page.select_option("#setting", setting)
         page.evaluate("refreshAll()")
         page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
-        page.wait_for_function(DRAWN)
+        page.evaluate(SETTLED)
         found += page.evaluate(MISFITS)
     return found
 

@@ -10,7 +10,7 @@ from report_runs import experiment, make_run
 from socrates.experiment import Part, resolve
 from socrates.metrics import BinStats, ece, predict, reliability
 from socrates.metrics.binning import bin_stats
-from socrates.metrics.inputs import open_samples
+from socrates.metrics.inputs import open_top
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
@@ -20,6 +20,7 @@ from socrates.report.figures.ink import RED
 from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles
+from socrates.report.vocabulary import READINGS
 from socrates.report.write import prefixes, write_figures
 
 STYLE = Style("#D55E00", "solid", "o")
@@ -220,7 +221,7 @@ def test_planes_without_points_are_empty_and_do_not_crash():
 
 
 def binned(probs, labels, num_bins=2):
-    return bin_stats(open_samples(np.array(probs, dtype=np.float64), np.array(labels)).top(), num_bins)
+    return bin_stats(open_top(np.array(probs, dtype=np.float64), np.array(labels)), num_bins)
 
 
 def test_reliability_of_two_runs_by_hand():
@@ -297,6 +298,15 @@ def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
     assert len(ax.containers) == 1
     assert ax.get_xlim() == (0, 1)
     assert ax.get_title().startswith(f"ECE {100 * found.ece:.2f} %")
+
+
+def test_the_readings_of_a_diagram_share_one_look_at_the_logits(tmp_path, monkeypatch):
+    make_run(tmp_path, experiment("socrates"))
+    ((made,),) = read(tmp_path).values()
+    load, files = np.load, []
+    monkeypatch.setattr(np, "load", lambda file, *given, **named: (files.append(file), load(file, *given, **named))[1])
+    assert len({id(made.bins("test", reading)[0]) for reading in READINGS}) == 4
+    assert len(files) == 1
 
 
 def test_evolution_as_shares():

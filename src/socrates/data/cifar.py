@@ -16,6 +16,14 @@ from .resident import Arrays, resident_splits
 from .splits import warn_unless_official
 
 PIXELS = 3 * 32 * 32
+CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
+CIFAR100 = """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant
+flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree
+motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy
+porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel
+streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
+willow_tree wolf woman worm"""
 
 
 def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Arrays:
@@ -51,21 +59,33 @@ def transform(mean: tuple[float, ...], std: tuple[float, ...], image_size: int |
 
 
 def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """45,000 / 5,000 / 10,000 images of 10 classes; cifar-10-batches-bin/ below the root."""
+    """45,000 / 5,000 / 10,000 images of 10 classes; cifar-10-batches-bin/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are cropped with a padding of 4 pixels and flipped; if they are
+            enlarged, resized crops and flips
+    """
     folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
     train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
     test = read_records([folder / "test_batch.bin"], 1, 10)
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official("CIFAR-10", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), image_size, augment)
-    return resident_splits(train, test, how, 10)
+    return resident_splits(train, test, how, CIFAR10.split())
 
 
 def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """45,000 / 5,000 / 10,000 images of 100 (fine) classes; cifar-100-binary/ below the root."""
+    """45,000 / 5,000 / 10,000 images of 100 (fine) classes; cifar-100-binary/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are cropped with a padding of 4 pixels and flipped; if they are
+            enlarged, resized crops and flips
+    """
     folder = fetch_extracted("cifar100", root, "cifar-100-binary")
     train, test = (read_records([folder / name], 2, 100) for name in ("train.bin", "test.bin"))
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official("CIFAR-100", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), image_size, augment)
-    return resident_splits(train, test, how, 100)
+    return resident_splits(train, test, how, CIFAR100.split())

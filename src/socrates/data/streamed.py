@@ -40,13 +40,12 @@ def opened(path: Path) -> Iterator[Image]:
         raise DataCorrupt(f"{path}: not a readable image ({error}): replace or remove the file") from error
 
 
-def read_rgb(path: Path) -> Image:
-    """An image file, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
+def as_rgb(image: Image) -> Image:
+    """An opened image, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
 
     Wider pixels, integers of 32 bits and floating point, are refused: no file says which value is white.
     """
-    with opened(path) as image:
-        return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
+    return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
 
 
 def eight_bits(image: Image) -> Image:
@@ -100,7 +99,7 @@ class StreamedImages:
     >>> Image.new("RGB", (60, 40), "white").save(path)
     >>> transform = Transform(mean=(0.5,) * 3, std=(0.5,) * 3, size=32, scale=(0.08, 1.0))
     >>> split = StreamedImages([path, path], torch.tensor([1, 0]), transform)
-    >>> [(tuple(batch.images.shape), batch.labels.tolist()) for batch in split.batches(8, torch.tensor([1, 0]))]
+    >>> [(tuple(batch.inputs.shape), batch.labels.tolist()) for batch in split.batches(8, torch.tensor([1, 0]))]
     [((2, 3, 32, 32), [0, 1])]
     """
 
@@ -141,7 +140,8 @@ class StreamedImages:
 
     def _decode(self, position: int, draws: Tensor | None) -> Tensor:
         """One image, uint8 (size, size, 3); `draws` (TRIES + 1, 4) augment it."""
-        image = read_rgb(self.paths[position])
+        with opened(self.paths[position]) as file:
+            image = as_rgb(file)
         if draws is None or self.transform.scale is None:
             image = centre_crop(image, self.size, self.shrink)
         else:
@@ -149,7 +149,9 @@ class StreamedImages:
         pixels = torch.from_numpy(np.array(image))
         return pixels.flip(1) if draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5 else pixels
 
-    def batches(self, batch_size: int, order: Tensor, stream: Stream | None = None) -> Iterator[Batch]:
+    def batches(
+        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+    ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
         constants = self.transform.constants(self.device)
@@ -167,9 +169,9 @@ class StreamedImages:
 
         try:
             steps = -(-len(positions) // batch_size)
-            for step in range(min(AHEAD, steps)):
+            for step in range(first_step, min(first_step + AHEAD, steps)):
                 submit(step)
-            for step in range(steps):
+            for step in range(first_step, steps):
                 if step + AHEAD < steps:
                     submit(step + AHEAD)
                 part, decoded = waiting.popleft()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from socrates.experiment import Experiment, Kind, Part, resolve
 from socrates.metrics import BinStats, predict
 from socrates.metrics.binning import bin_stats
-from socrates.metrics.inputs import open_samples
+from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Reading
 from socrates.records import EpochRecord, Evaluation, Predictions, Run
 
@@ -63,7 +63,7 @@ class RunData:
 
     def _binned(self, stored: Predictions, reading: str) -> BinStats:
         prediction = predict(stored.logits, unknown=cast("Reading", reading) if self.evaluation.unknown_class else None)
-        return bin_stats(open_samples(prediction, stored.labels).top(), self.evaluation.num_bins)
+        return bin_stats(open_top(prediction, stored.labels), self.evaluation.num_bins)
 
 
 class Setting(NamedTuple):

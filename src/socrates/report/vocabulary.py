@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from socrates import metrics
 from socrates.experiment import Value
-from socrates.metrics.predictions import READINGS as READING_NAMES
 
 SPLITS = {"val": "Validation", "test": "Test"}
 
@@ -90,14 +90,8 @@ SCALERS = {
     )
 }
 
-_MEANINGS = {
-    "answer": "unknown is one more answer, and never a right one, as in the published numbers",
-    "abstain": "the likeliest known class answers; belief in unknown lowers its confidence",
-    "renormalize": "unknown is dropped before the softmax, as if it had never been there",
-    "spread": "belief in unknown is shared equally among the known classes",
-}
-READINGS = {name: _MEANINGS.get(name, name) for name in READING_NAMES}
-USUAL_READING = READING_NAMES[0]
+READINGS: dict[str, str] = dict(metrics.READINGS)  # with what each of them means
+USUAL_READING = next(iter(READINGS))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from socrates.metrics import BinStats
@@ -108,7 +107,7 @@ def reliability_of(results: Results, split: str = "test", reading: str = USUAL_R
 def reliability_data(label: str, runs: Sequence[BinStats], floor: float = float("nan")) -> ReliabilityData:
     """The diagram of the bins of one or more runs; all counts are 0 if there are none."""
     pooled = sum(runs[1:], start=runs[0]) if runs else BinStats(*np.zeros((3, 1)))
-    edges = bin_edges(len(pooled.count), torch.float64)
+    edges = bin_edges(len(pooled.count))
     confidence, accuracy = pooled.mean(pooled.confidence), pooled.mean(pooled.correct)
     low, high = chance_band(confidence, pooled.count / max(len(runs), 1))
     return ReliabilityData(
