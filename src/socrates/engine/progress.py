@@ -67,6 +67,9 @@ class Lines(Watcher):
             self.console.print(f"[bold red]this run collapsed:[/] {collapsed}", highlight=False)
         self.console.print(f"finished: {run.directory}", highlight=False, soft_wrap=True)
 
+    def already_finished(self, run: Run, words: str) -> None:
+        self.console.print(f"{words}: {run.directory}", highlight=False, soft_wrap=True, markup=False)
+
 
 class Display(Lines):
     """A live bar: epoch, step, loss, accuracy, ECE and the time left."""
@@ -157,6 +160,10 @@ class Both(Watcher):
     def finished(self, run: Run) -> None:
         for watcher in self.both:
             watcher.finished(run)
+
+    def already_finished(self, run: Run, words: str) -> None:
+        for watcher in self.both:
+            watcher.already_finished(run, words)
 
     def closed(self) -> None:
         for watcher in self.both:
