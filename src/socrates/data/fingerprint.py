@@ -99,8 +99,8 @@ def of_splits(splits: Splits, root: Path | None = None) -> Fingerprint:
         names = [path.absolute().relative_to(folder).as_posix() for path in streamed]
         contents, num_bytes = _of_files(dict(zip(names, streamed, strict=True)), folder, root)
         digest.update(os.fsencode("\n".join([contents, *names])))
-    classes = tuple(map(str, range(splits.num_classes)))
-    return Fingerprint(classes, {name: len(split) for name, split in parts.items()}, num_bytes, digest.hexdigest())
+    counts = {name: len(split) for name, split in parts.items()}
+    return Fingerprint(splits.class_names, counts, num_bytes, digest.hexdigest())
 
 
 def _of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:
