@@ -1,11 +1,12 @@
-# make demo: set up and run the main job.  make test: set up and run every check.
+# make demo: set up and run the main job.  make test: set up and run every check.  make test-slow: the few long tests.
+# make mutants: do the tests notice changed code?  make loc: lines of code by folder.
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test lint types pytest bench clean
+.PHONY: demo test test-slow lint types pytest mutants loc bench clean
 .DEFAULT_GOAL := test
 
 .venv/dev: pyproject.toml constraints.txt
@@ -32,6 +33,15 @@ types: .venv/dev
 pytest: .venv/dev
 	scripts/install-chromium
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -n auto --dist load -m slow
+
+mutants: .venv/dev
+	$(BIN)/python scripts/mutants.py
+
+loc: .venv/dev
+	$(BIN)/python scripts/lines_of_code.py
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py

@@ -1,18 +1,36 @@
-"""What the tests share: the reference values of `tests/golden`."""
+"""What the tests share: randomness from one seed, reference values, commands in this process and in others."""
 
 from __future__ import annotations
 
 import json
 import signal
+import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+from processes import Started
 
 torch.set_num_threads(1)
 # Started in the background, a shell's child ignores Ctrl-C, and so would everything that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test fails because a machine is slow, and everybody tries the same examples; `--hypothesis-profile explore` draws
+# new ones.
+PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("steady", **PATIENT, derandomize=True, database=None)
+settings.register_profile("explore", **PATIENT)
+settings.load_profile("steady")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """pytest-randomly does this for Python and numpy: no test sees what another one drew."""
+    session = getattr(item.config.option, "randomly_seed", 0)
+    torch.manual_seed(session + zlib.crc32(item.nodeid.encode()))
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +55,19 @@ def run(capsys, monkeypatch):
         return code, "".join(capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def start(tmp_path_factory):
+    """Starts a command, or other words of Python, in a process that is gone when the test ends."""
+    processes: list[Started] = []
+
+    def begin(*words, **options) -> Started:
+        command = words if str(words[0]).endswith(".py") else ("-m", "socrates.cli", *words)
+        folder = tmp_path_factory.mktemp("process")
+        processes.append(Started([sys.executable, *map(str, command)], folder, **options))
+        return processes[-1]
+
+    yield begin
+    for process in processes:
+        process.end()

@@ -95,7 +95,7 @@ def test_the_documented_method_from_outside(tmp_path):
     ]
     result = subprocess.run(
         [sys.executable, "-m", "socrates.cli", *words, "--out", str(tmp_path / "runs")],
-        capture_output=True, text=True, cwd=tmp_path, timeout=120,
+        capture_output=True, text=True, cwd=tmp_path,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     assert "finished" in result.stdout

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
@@ -184,61 +180,67 @@ def finished_times(out):
     return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
-def stop_after_first_run(words, out):
-    """Ctrl-C as a terminal sends it, as soon as a run is finished; what was printed."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "socrates.cli", *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        end = time.monotonic() + 90
-        while not list(out.glob("*/finished.json")):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGINT)
-        text, errors = process.communicate(timeout=20)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130
-    assert "Traceback" not in errors
-    return text + errors
+# The first run that gets to it may train, all others wait at their first batch for as long as the gate is closed.
+GATED = """
+import time
+from pathlib import Path
+from socrates.methods import METHODS
+
+class Gated(METHODS["focal"]):
+    free = False
+
+    def forward(self, *given, **named):
+        try:
+            self.free = self.free or not Path("first").touch(exist_ok=False)
+        except FileExistsError:
+            while not Path("open").exists():
+                time.sleep(0.02)
+        return super().forward(*given, **named)
+"""
 
 
-def test_a_real_study_stopped_and_continued(run, tmp_path, monkeypatch):
-    settings = ("--seeds", "1-2", "--epochs", "60", "--num-train", "100", "--out", str(tmp_path))
-    words = ("tune", "digits", "mlp", "focal", "--width", "16", "--grid", "gamma=1,2", *settings)
-    text = stop_after_first_run(words, tmp_path)
-    assert re.search(r"[0-3] of 4 runs finished, 2 running", text)
-    assert "the same command continues" in text
-    before = finished_times(tmp_path)
-    assert 1 <= len(list(tmp_path.glob("*/finished.json"))) < 4
+def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "gated.py").write_text(GATED)
+    out = tmp_path / "runs"
+    settings = ("--seeds", "1-2", "--epochs", "30", "--num-train", "100", "--out", str(out))
+    words = ("tune", "digits", "mlp", "gated:Gated", "--width", "16", "--grid", "gamma=1,2", *settings)
+    process = start(*words)
+    process.wait_for(lambda: list(out.glob("*/finished.json")))
+    process.ctrl_c()
+    assert process.ended() == 130
+    assert re.search(r"[01] of 4 runs finished", process.said())  # the last one may not have been heard of yet
+    assert "the same command continues" in process.said()
+    assert "Traceback" not in process.said()
+    before = finished_times(out)
+    assert len(list(out.glob("*/finished.json"))) == 1
 
+    (tmp_path / "open").touch()
     code, text = run(*words, "--processes", "1")
     assert code == 0, text
-    assert len(list(tmp_path.glob("*/finished.json"))) == 4
-    assert before.items() <= finished_times(tmp_path).items()
-    study = json.loads(next(tmp_path.glob("study-*/study.json")).read_text())
+    assert len(list(out.glob("*/finished.json"))) == 4
+    assert before.items() <= finished_times(out).items()
+    study = json.loads(next(out.glob("study-*/study.json")).read_text())
     assert len(study["results"]) == 2
     gamma = study["choice"]["options"]["gamma"]
     assert f"choice: gamma={gamma:g}" in text
     assert "front, chosen" in text
     assert "study.json" in text
-    assert f"socrates train digits mlp focal --gamma {gamma} --width 16 --seed 1 --epochs 60" in text
+    assert f"socrates train digits mlp gated:Gated --gamma {gamma} --width 16 --seed 1 --epochs 30" in text
 
     monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
-    after = finished_times(tmp_path)
+    after = finished_times(out)
     assert run(*words)[0] == 0
-    same = ("sweep", "--models", "mlp:width=16", "--methods", "focal:gamma=1", "focal:gamma=2", *settings)
-    code, text = run(*same, "--keep-every", "60", "--dry-run")
+    same = ("sweep", "--models", "mlp:width=16", "--methods", "gated:Gated:gamma=1", "gated:Gated:gamma=2", *settings)
+    code, text = run(*same, "--keep-every", "30", "--dry-run")
     assert code == 0, text
     assert "4 runs, 4 finished, 0 to train" in text
-    code, text = run(*same, "--keep-every", "60")
+    code, text = run(*same, "--keep-every", "30")
     assert code == 0, text
     assert len(re.findall(r"γ=\d +2 +\d+\.\d\d ± ", text)) == 2
-    assert f"next: socrates report {tmp_path}" in text
-    assert finished_times(tmp_path) == after
+    assert f"next: socrates report {out}" in text
+    assert finished_times(out) == after
     code, text = run(*same, "--dry-run")
     assert "4 runs, 0 finished, 4 to train" in text
-    assert ": 0 of 60 epochs" in text
+    assert ": 0 of 30 epochs" in text

@@ -12,12 +12,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import whole_lines
 from rich.console import Console
 
 from socrates import cli
@@ -42,17 +42,6 @@ def digits(method="ce", seed=1, settings=SHORT, **options):
     return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
 
 
-def one_thread():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-
-
-def wait_until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.02)
-
-
 class Signal(Watcher):
     """Sends this process signals in the middle of an epoch."""
 
@@ -70,7 +59,7 @@ def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
     ours, theirs = pty.openpty()
     words = ["train", "digit", "mlp", "ce", "--out", str(tmp_path / "runs"), "--log", "tensorboard"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "socrates.cli", *words], stdin=theirs, stdout=theirs, stderr=theirs, env=one_thread()
+        [sys.executable, "-m", "socrates.cli", *words], stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     text = b""
@@ -78,7 +67,7 @@ def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
         while part := os.read(ours, 4096):
             text += part
     os.close(ours)
-    assert process.wait(timeout=30) == 1
+    assert process.wait() == 1
     assert b"there is no data set 'digit', did you mean 'digits'" in text
     assert b"Traceback" not in text
     assert not (tmp_path / "runs").exists()
@@ -209,21 +198,13 @@ def test_ctrl_c_during_the_evaluation_keeps_the_training(tmp_path, monkeypatch):
 
 
 @unix
-def test_ctrl_c_on_the_command_line(tmp_path):
+def test_ctrl_c_on_the_command_line(tmp_path, start):
     words = ["train", "digits", "mlp", "ce", "--epochs", "100000", "--keep-every", "100000", "--device", "cpu"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "socrates.cli", *words, "--out", "runs"],
-        cwd=tmp_path, env=one_thread(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        wait_until(lambda: list(tmp_path.glob("runs/*/epochs.jsonl")))
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130
+    process = start(*words, "--out", "runs", cwd=tmp_path)
+    process.wait_for(lambda: sum(map(whole_lines, tmp_path.glob("runs/*/epochs.jsonl"))))
+    process.ctrl_c()
+    assert process.ended() == 130
+    errors = process.stderr.read_text()
     found = re.fullmatch(
         r"stopped: (\d+) of 100000 epochs are done and saved in runs/\S+; the same command continues\n", errors
     )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from processes import alive, descendants, wait_for, whole_lines
 from rich.console import Console
 
 from socrates.engine import Failure, StudyError, StudyWatcher, run_all
@@ -151,58 +149,28 @@ def test_other_ends_of_a_process():
     assert why_it_died(0) == "its process ended by itself with exit code 0"
 
 
-def children_of(pid):
-    """The processes below one, by their parent's id."""
-    listing = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True).stdout
-    pairs = [tuple(map(int, line.split())) for line in listing.splitlines()[1:]]
-    direct = {child for child, parent in pairs if parent == pid}
-    return direct | {below for child in direct for below in children_of(child)}
-
-
-def alive(pid):
-    try:
-        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-
-
-def wait_until(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.05)
-
-
 def epochs_done(folder):
-    return [path.read_text().count("\n") for path in sorted(folder.glob("runs/*/epochs.jsonl"))]
+    return [whole_lines(path) for path in sorted(folder.glob("runs/*/epochs.jsonl"))]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_behind(tmp_path, how):
+def test_nothing_is_left_behind(tmp_path, start, how):
     (tmp_path / "endless.py").write_text(ENDLESS)
-    process = subprocess.Popen(
-        [sys.executable, "endless.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        wait_until(lambda: len(epochs_done(tmp_path)) == 2 and min(epochs_done(tmp_path)) > 2)
-        children = children_of(process.pid)
-        assert len(children) >= 2
-        if how is signal.SIGINT:
-            os.killpg(process.pid, how)  # as a terminal does: the children hear it too
-        else:
-            process.send_signal(how)
-        start = time.monotonic()
-        _, errors = process.communicate(timeout=20)
-        wait_until(lambda: not any(map(alive, children)), 10)
-        assert time.monotonic() - start < 10
-        assert errors.count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
-        if how is signal.SIGINT:  # every whole epoch is saved
-            saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
-            assert saved == epochs_done(tmp_path)
-    finally:
-        process.kill()
-        process.wait()
+    process = start("endless.py", cwd=tmp_path)
+    process.wait_for(lambda: len(epochs_done(tmp_path)) == 2 and min(epochs_done(tmp_path)) > 2)
+    children = descendants(process.pid)
+    assert len(children) >= 2
+    if how is signal.SIGINT:
+        process.ctrl_c()
+    else:
+        process.process.kill()
+    process.ended()
+    wait_for(lambda: not any(map(alive, children)))
+    assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
+    if how is signal.SIGINT:  # every whole epoch is saved
+        saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
+        assert saved == epochs_done(tmp_path)
 
 
 def test_lines_tell_runs_and_times(monkeypatch):

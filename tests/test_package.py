@@ -1,9 +1,11 @@
-"""The package as a whole: what it imports, its layers, its public names, the published split."""
+"""The package as a whole: what it imports, its layers, names and sizes, and what no file may hold."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -15,6 +17,10 @@ import socrates
 from socrates.data import validation_split
 
 PACKAGE = Path(socrates.__file__).parent
+ROOT = Path(__file__).parents[1]
+
+# Each of these may be copied out of the package: torch, numpy and Python are all it needs.
+LAYER_0 = ("losses", "metrics", "scaling", "pareto")
 
 # What each part may import of ours (itself included); parts not listed here may import nothing of ours.
 LAYERS = {
@@ -43,14 +49,18 @@ LAYERS = {
 }
 
 
-def test_import_pulls_in_torch_and_numpy_only():
+@pytest.mark.parametrize("module", ["socrates", *(f"socrates.{part}" for part in LAYER_0)])
+def test_the_foundation_loads_torch_and_numpy_only(module):
     code = (
-        "import sys, torch, numpy; before = set(sys.modules); import socrates; "
-        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
-        "print(sorted(new - {'socrates', 'torch', 'numpy'} - set(sys.stdlib_module_names)))"
+        "import sys, torch, numpy; before = set(sys.modules); import " + module + "; "
+        "print(*sorted(set(sys.modules) - before))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    loaded = result.stdout.split()
+    assert module in loaded
+    assert {name.split(".")[0] for name in loaded} <= {"socrates", "torch", "numpy", *sys.stdlib_module_names}
+    ours = {name.split(".")[1] for name in loaded if name.startswith("socrates.")}
+    assert ours <= {module.removeprefix("socrates.")} if module != "socrates" else not ours
 
 
 def parts():
@@ -92,6 +102,74 @@ def test_public_names_exist_and_have_an_example():
             if callable(thing):
                 assert thing.__doc__, name
                 assert ">>>" in thing.__doc__ or issubclass(thing, tuple), f"{module.__name__}.{name} has no example"
+
+
+def test_names_say_what_is_inside():
+    empty = {"utils", "util", "common", "helpers", "core", "misc"}
+    assert not [path for path in PACKAGE.rglob("*") if path.stem.strip("_") in empty]
+
+
+def sizes():
+    """The script that counts lines of code, where the budgets stand."""
+    spec = importlib.util.spec_from_file_location("lines_of_code", ROOT / "scripts" / "lines_of_code.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lines_of_code_are_counted_without_what_explains_them():
+    words = (
+        '"""A module,',
+        'explained."""',
+        "",
+        "# why",
+        'x = """two',
+        'lines"""  # both count',
+        "def f():",
+        '    "What."',
+    )
+    text = "\n".join([*words, "    return x", ""])
+    assert sizes().lines_of_code(text) == 4
+
+
+def test_every_folder_keeps_its_budget():
+    count = sizes()
+    spent = {**count.spent(), "total": sum(count.spent().values()), "page script": count.page_script()}
+    budgets = {**count.BUDGETS, "total": count.TOTAL, "page script": count.PAGE_SCRIPT}
+    assert set(spent) <= set(budgets), "a new folder needs a budget in scripts/lines_of_code.py"
+    assert not {name: f"{lines} of {budgets[name]}" for name, lines in spent.items() if lines > budgets[name]}
+
+
+# Pieces, so that this file holds none of them itself.
+OF_A_MACHINE = "|".join(("home", "Users", "root", "work", "tmp", "opt", "mnt", "srv", "workspace", "var/folders"))
+OF_A_REGISTRY = "|".join(("p" + "ypi", "python" + "hosted", "npm" + "js", "art" + "ifactory", "index" + "-url"))
+FORBIDDEN = re.compile(rf"(?<![\w.~*-])/({OF_A_MACHINE})/|[A-Z]:\\\\?Users|{OF_A_REGISTRY}".encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("see /{}/me/x", True),
+        ("'file:///{}/x'", True),
+        ("runs/{}/x", False),
+        ("https://a.org/{}/x", False),
+        ("/dev/full", False),
+    ],
+)
+def test_what_counts_as_a_path_of_a_machine(text, wrong):
+    assert bool(FORBIDDEN.search(text.format("home").encode())) is wrong
+
+
+def test_no_file_tells_where_it_was_made():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a git repository")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    texts = {path: path.read_bytes() for path in files if path.is_file()}
+    assert len(texts) > 100
+    found = {path: match for path, text in texts.items() if (match := FORBIDDEN.search(text))}
+    assert not {str(path.relative_to(ROOT)): match[0] for path, match in found.items()}
+    assert not [path for path, text in texts.items() if str(ROOT).encode() in text]
 
 
 def test_version_is_the_package_metadata():

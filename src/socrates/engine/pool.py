@@ -26,7 +26,7 @@ from socrates.records import EpochRecord, Run
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 SECONDS_BETWEEN_EPOCHS_TOLD = 0.5
-SECONDS_TO_DIE = 2.0
+SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
 SILENCE: tuple[str, Any] = ("", None)
 
 
