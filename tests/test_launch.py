@@ -16,7 +16,7 @@ from socrates.engine import Failure, StudyError, StudyWatcher, run_all
 from socrates.engine.launch import describe_failures
 from socrates.engine.pool import Pool, why_it_died
 from socrates.engine.watch import StudyLines, study_watcher
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.experiment import Experiment, Optimization, Part, resolve
 
 KILLER = """
 import os, signal
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 def digits(method="ce", seed=1, dataset="digits", **options):
     settings = Optimization(epochs=2, batch_size=64, learning_rate=0.05)
     parts = Part(dataset), Part("mlp", width=16), Part(method, **options)
-    return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
+    return resolve(Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings))
 
 
 class Noted(StudyWatcher):
