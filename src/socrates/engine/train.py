@@ -14,6 +14,7 @@ from socrates import data, methods, models
 from socrates.contracts import Batch, Classifier, Method, Split, Splits, Stream, Task
 from socrates.engine.epoch import collapse_record, confidence_record, split_record
 from socrates.engine.evaluate import evaluate
+from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.lock import held
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
 from socrates.engine.space import check_space, check_writable
@@ -27,49 +28,30 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 META_SEED = 42
 
 
-class Watcher:
-    """What a run tells while it goes on; the command line shows it, tests count it."""
-
-    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
-        """Training starts, or continues, at this epoch."""
-
-    def stepped(self, epoch: int, step: int) -> None:
-        """A step is done."""
-
-    def epoch_done(self, record: EpochRecord) -> None:
-        """An epoch is done and its record written."""
-
-    def finished(self, run: Run) -> None:
-        """The run is whole."""
-
-    def closed(self) -> None:
-        """Nothing more comes, be it finished, stopped or failed."""
-
-
 def train(
     experiment: Experiment,
     out: Path | str = "runs",
     *,
     data_root: Path | None = None,
     accelerator: str = "auto",
-    watcher: Watcher | None = None,
+    tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
-    watcher = watcher or Watcher()
     experiment = resolve(experiment)
     directory = Run.directory_of(out, experiment)
-    if not (directory / "finished.json").is_file():
-        try:
+    already = (directory / "finished.json").is_file()
+    try:
+        if not already:
             check_writable(Path(out))
-            _train(experiment, Path(out), data_root, accelerator, watcher)
-        finally:
-            watcher.closed()
-    run = Run(directory)
-    watcher.finished(run)
+            _train(experiment, Path(out), data_root, accelerator, tell)
+        run = Run(directory)
+        tell(Finished(experiment, run, already))
+    finally:
+        tell(Closed())
     return run
 
 
-def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, watcher: Watcher) -> None:
+def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, tell: Tell) -> None:
     fabric = make_fabric(accelerator, experiment.precision)
     splits = data.load(experiment.dataset.name, data_root, experiment.num_train, **dict(experiment.dataset.options))
     splits = data.to_device(splits, fabric.device)
@@ -83,19 +65,19 @@ def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerato
         resume(run, experiment, state)
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         fabric_model.mark_forward_method("features")
-        watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
+        tell(Started(experiment, run, state.epoch, -(-len(train_split) // settings.batch_size)))
         saved = time.monotonic()
         for epoch in range(state.epoch, settings.epochs):
             start = time.monotonic()
             values: dict[str, Any] = {"rate": set_rate(state.optimizer, epoch, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, tell)
             values |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
             values["weight_norm"] = float(weight_norm(state.model))
             values["seconds"] = time.monotonic() - start
             state.epoch = epoch + 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
-            watcher.epoch_done(record)
+            tell(EpochDone(experiment, record))
             last = state.epoch == settings.epochs
             if last or stop.asked or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 state.save(run.checkpoint)
@@ -162,7 +144,7 @@ def train_epoch(
     epoch: int,
     split: Split,
     meta: Split | None,
-    watcher: Watcher,
+    tell: Tell,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
     size = experiment.optimization.batch_size
@@ -184,7 +166,7 @@ def train_epoch(
         state.optimizer.step()
         state.method.end_step(state.model)
         total += loss.detach() * len(batch)
-        watcher.stepped(epoch, step)
+        tell(Stepped(epoch, step))
     seen.close()
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
     record |= split_record("train", seen.logits, split.labels, state.method.task.num_classes, experiment.num_bins)
