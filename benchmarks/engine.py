@@ -46,7 +46,7 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
         bare_state.model.train()
         order = torch.randperm(NUM_IMAGES, generator=Stream(1, 0, "order").generator())
         for batch in split.batches(128, order, Stream(1, 0, "augmentation")):
-            loss = F.cross_entropy(bare_state.model(batch.images), batch.labels)
+            loss = F.cross_entropy(bare_state.model(batch.inputs), batch.labels)
             bare_state.optimizer.zero_grad()
             loss.backward()
             bare_state.optimizer.step()

@@ -25,7 +25,7 @@ def split(transform: Transform, count: int = 40, side: int = 8) -> ResidentImage
 
 
 def epoch(data: ResidentImages, stream: Stream | None, batch_size: int = 16) -> torch.Tensor:
-    return torch.cat([batch.images for batch in data.batches(batch_size, torch.arange(len(data)), stream)])
+    return torch.cat([batch.inputs for batch in data.batches(batch_size, torch.arange(len(data)), stream)])
 
 
 def possible(image: np.ndarray, padding: int, flips: bool) -> dict[bytes, tuple[int, int, bool]]:
@@ -112,7 +112,7 @@ def test_randomness_is_a_function_of_seed_epoch_and_step(transform):
     for other in (Stream(2, 2), Stream(1, 3), Stream(1, 2, "meta")):
         assert not torch.equal(same, epoch(data, other))
     twice = list(data.batches(8, torch.arange(8).repeat(2), Stream(1, 2)))
-    assert not torch.equal(twice[0].images, twice[1].images)  # the same samples at another step
+    assert not torch.equal(twice[0].inputs, twice[1].inputs)  # the same samples at another step
 
 
 def test_global_randomness_is_neither_used_nor_moved():
@@ -144,7 +144,7 @@ def test_batches_cover_the_order_exactly_once(batch_size, length, augmented, see
     index = torch.cat([torch.empty(0, dtype=torch.int64), *(batch.index for batch in batches)])
     assert torch.equal(index, order)
     assert torch.equal(torch.cat([torch.empty(0, dtype=torch.int64), *(batch.labels for batch in batches)]), order)
-    assert all(batch.images.dtype == torch.float32 and len(batch.images) == len(batch) for batch in batches)
+    assert all(batch.inputs.dtype == torch.float32 and len(batch.inputs) == len(batch) for batch in batches)
 
 
 @settings(deadline=None, max_examples=60)
@@ -210,7 +210,7 @@ def test_a_split_moves_to_a_device_and_draws_the_same():
     moved = data.to("meta")
     assert moved.labels.device.type == "meta"
     batch = next(moved.batches(4, torch.arange(8), Stream(1, 0)))  # a hidden read of a value would raise here
-    assert batch.images.shape == (4, 3, 8, 8)
+    assert batch.inputs.shape == (4, 3, 8, 8)
     assert batch.index.device.type == "meta"
 
 

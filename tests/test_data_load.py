@@ -42,7 +42,7 @@ def root(tmp_path, monkeypatch) -> Path:
 
 
 def everything(split: Split, stream: Stream | None = None) -> torch.Tensor:
-    return torch.cat([batch.images for batch in split.batches(32, torch.arange(len(split)), stream)])
+    return torch.cat([batch.inputs for batch in split.batches(32, torch.arange(len(split)), stream)])
 
 
 SIZES = {
@@ -71,7 +71,7 @@ def test_contract_of_every_data_set(root, name):
         assert split.labels.dtype == torch.int64
         assert split.labels.max() < num_classes
         batch = next(split.batches(5, torch.tensor([3, 1]), Stream(1, 0)))
-        assert batch.images.shape == (2, *shape)
+        assert batch.inputs.shape == (2, *shape)
         assert torch.equal(batch.labels, split.labels[[3, 1]])
         assert torch.equal(everything(split), everything(split))
     again = data.load(name, root)
@@ -161,9 +161,11 @@ def test_other_packages_are_imported_only_where_they_are_used(monkeypatch):
 
 
 def test_unknown_names_list_the_choices():
-    with pytest.raises(ValueError, match=r"'fashion-mnist', did you mean 'fashion_mnist'\? Choose cifar10, .*npz:PATH"):
+    with pytest.raises(
+        ValueError, match=r"'fashion-mnist', did you mean 'fashion_mnist'\? Choose from cifar10, .*npz:PATH"
+    ):
         data.load("fashion-mnist")
-    with pytest.raises(ValueError, match=r"'imagenet22k'\. Choose cifar10"):
+    with pytest.raises(ValueError, match=r"'imagenet22k': choose from cifar10"):
         data.load("imagenet22k")
     with pytest.raises(ValueError, match="no data set 'folder:'"):
         data.load("folder:")
@@ -172,7 +174,7 @@ def test_unknown_names_list_the_choices():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 3}, "got size"),
+        ({"size": 3}, "no option 'size', it takes image_size=None, augment=True"),
         ({"image_size": 0}, "got 0"),
         ({"image_size": True}, "got True"),
         ({"augment": "no"}, "'no'"),

@@ -20,7 +20,7 @@ HALF = ((0.5,) * 3, (0.5,) * 3)
 
 
 def everything(split, stream=None, batch_size=4):
-    return torch.cat([batch.images for batch in split.batches(batch_size, torch.arange(len(split)), stream)])
+    return torch.cat([batch.inputs for batch in split.batches(batch_size, torch.arange(len(split)), stream)])
 
 
 def pictures(root: Path, classes=("cat", "dog"), count=10, size=(40, 30), mode="RGB", suffix="png") -> Path:

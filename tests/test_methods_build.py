@@ -12,7 +12,7 @@ from socrates import losses, methods, models
 from socrates.contracts import Batch, Method, Task
 from socrates.methods.epoch_means import EpochMeans
 
-TASK = Task(num_samples=6, num_classes=3, num_features=4)
+TASK = Task(num_samples=6, num_classes=3)
 
 
 def own_method(task, *, scale, power=1):
@@ -24,6 +24,10 @@ def own_method(task, *, scale, power=1):
 
 def not_a_method(task):
     return "cross-entropy"
+
+
+def a_model(num_outputs):
+    return torch.nn.Linear(4, num_outputs)
 
 
 NOT_CALLABLE = 3
@@ -56,6 +60,15 @@ NOT_CALLABLE = 3
         (f"{__name__}:NOT_CALLABLE", {}, "must be a class or function, got int"),
         (f"{__name__}:not_a_method", {}, "must give a socrates.contracts.Method, got str"),
         (f"{__name__}:own_method", {"size": 1}, "no option 'size', it takes scale, power=1"),
+        (
+            f"{__name__}:own_method",
+            {},
+            r"must take its task .* called as \(task, \*, scale, power=1\): missing .* 'scale'",
+        ),
+        (f"{__name__}:a_model", {}, "'test_methods_build:a_model' is a model: a method is a socrates.contracts.Method"),
+        ("socrates.models.mlp:MLP", {}, "'socrates.models.mlp:MLP' is a model"),
+        ("torch.nn:Linear", {}, "'torch.nn:Linear' is a model"),
+        ("nowhere.py:Mine", {}, r"cannot be imported \(FileNotFoundError"),
     ],
 )
 def test_wrong_names_and_options_are_named(name, options, message):
@@ -68,6 +81,33 @@ def test_options_by_name():
     assert methods.options(f"{__name__}:own_method") == {"scale": None, "power": 1}
     with pytest.raises(ValueError, match="did you mean"):
         methods.options("focall")
+
+
+def test_a_method_from_a_file_is_one_class_however_often_it_is_found(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from socrates.methods.logits_only import CrossEntropy\nclass Mine(CrossEntropy): ..."
+    )
+    (tmp_path / "broken.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    method = methods.build("mine.py:Mine", TASK)
+    assert type(methods.build(f"{tmp_path / 'mine.py'}:Mine", TASK)) is type(method)
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"'broken.py:Mine' cannot be imported \(ZeroDivisionError: division by zero"
+        ):
+            methods.build("broken.py:Mine", TASK)
+
+
+@pytest.mark.parametrize("name", ["ccl_sc", "mc"])
+def test_methods_that_need_features_say_so(name):
+    method = methods.build(name, TASK)
+    methods.check_model(name, method, models.build("mlp", 3, (1, 2, 2)))
+    half = torch.nn.Sequential()
+    half.head = torch.nn.Linear(4, 3)
+    for model, lacking in ((torch.nn.Linear(4, 3), "Linear has neither"), (half, "Sequential has no features")):
+        with pytest.raises(ValueError, match=f"{name} needs a model with features.* head, {lacking}: make it a"):
+            methods.check_model(name, method, model)
+        methods.check_model("ce", methods.build("ce", TASK), model)
 
 
 def test_a_method_from_outside():
@@ -91,7 +131,7 @@ def run(method, epoch, num_outputs=4):
     model = models.build("mlp", num_outputs, (1, 2, 2), width=4)
     batch = Batch(torch.randn(6, 1, 2, 2), torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6))
     method.start_epoch(epoch, model)
-    return method(model, batch), model(batch.images), batch.labels
+    return *method(model, batch), batch.labels
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from socrates import methods, models
 from socrates.contracts import Batch, Task
 from socrates.losses import contrastive_loss
 
-TASK = Task(num_samples=40, num_classes=3, num_features=16)
+TASK = Task(num_samples=40, num_classes=3)
 
 
 def make(**options):
@@ -27,7 +27,7 @@ def make_batch(step, size=6):
 
 def take_step(model, method, optimizer, step):
     optimizer.zero_grad()
-    loss = method(model, make_batch(step))
+    loss = method(model, make_batch(step)).loss
     loss.backward()
     optimizer.step()
     method.end_step(model)
@@ -38,11 +38,11 @@ def test_keys_are_features_of_the_encoder_after_the_step():
     model, method, optimizer = make(momentum=0.9)
     method.start_epoch(0, model)
     batch = make_batch(0)
-    predicted = model(batch.images).argmax(dim=1)
+    predicted = model(batch.inputs).argmax(dim=1)
     model, method, optimizer = make(momentum=0.9)
     method.start_epoch(0, model)
     take_step(model, method, optimizer, 0)
-    keys = F.normalize(method.encoder.features(batch.images), dim=1)
+    keys = F.normalize(method.encoder.features(batch.inputs), dim=1)
     right = predicted == batch.labels
     assert 0 < right.sum() < len(right)
     for queue, kept, classes in ((method.correct, right, batch.labels), (method.errors, ~right, predicted)):
@@ -78,7 +78,7 @@ def test_the_contrastive_term_counts_once_both_queues_are_full():
         batch = make_batch(step)
         full = bool(method.correct.full & method.errors.full)
         keys = method.correct.read(), method.errors.read()
-        features = model.features(batch.images)
+        features = model.features(batch.inputs)
         logits = model.head(features)
         expected = F.cross_entropy(logits, batch.labels)
         if full:
@@ -97,17 +97,17 @@ def test_one_full_queue_is_not_enough(filled):
         getattr(method, name).enqueue(torch.randn(size, 16), torch.arange(size) % 3)
     batch = make_batch(0)
     assert getattr(method, filled).full
-    assert torch.equal(method(model, batch), F.cross_entropy(model(batch.images), batch.labels))
+    assert torch.equal(method(model, batch).loss, F.cross_entropy(model(batch.inputs), batch.labels))
     for queue in (method.correct, method.errors):
         queue.enqueue(torch.randn(1, 16), torch.tensor([0]))
-    assert method(model, batch) > F.cross_entropy(model(batch.images), batch.labels)
+    assert method(model, batch).loss > F.cross_entropy(model(batch.inputs), batch.labels)
 
 
 def test_the_encoder_is_copied_when_the_contrastive_phase_starts():
     model, method, optimizer = make(start_epoch=1)
     method.start_epoch(0, model)
-    loss = method(model, make_batch(0))
-    assert torch.equal(loss, F.cross_entropy(model(make_batch(0).images), make_batch(0).labels))
+    loss = method(model, make_batch(0)).loss
+    assert torch.equal(loss, F.cross_entropy(model(make_batch(0).inputs), make_batch(0).labels))
     take_step(model, method, optimizer, 0)
     assert method.then.encoder is None
     method.start_epoch(1, model)
@@ -144,7 +144,7 @@ def test_of_a_batch_larger_than_the_queue_the_last_stay():
     small = make(queue_size=1)
     small[1].start_epoch(0, small[0])
     batch = make_batch(0)
-    predicted = small[0](batch.images).argmax(dim=1)
+    predicted = small[0](batch.inputs).argmax(dim=1)
     small = make(queue_size=1)
     small[1].start_epoch(0, small[0])
     take_step(*small, 0)
@@ -152,7 +152,8 @@ def test_of_a_batch_larger_than_the_queue_the_last_stay():
 
 
 def test_the_queues_tell_how_full_they_are():
-    _, method, _ = make()
+    model, method, _ = make()
+    method.start_epoch(0, model)
     method.correct.enqueue(torch.randn(10, 16), torch.arange(10) % 3)
     method.errors.enqueue(torch.randn(4, 16), torch.arange(4) % 3)
     assert float(method.diagnostics()["queue_fill"]) == pytest.approx(0.4)
@@ -160,4 +161,4 @@ def test_the_queues_tell_how_full_they_are():
 
 def test_the_contrastive_phase_starts_half_way_by_default():
     assert methods.build("ccl_sc", TASK).first_whole_epoch == 150
-    assert methods.build("ccl_sc", Task(40, 3, 16, epochs=40)).first_whole_epoch == 20
+    assert methods.build("ccl_sc", Task(40, 3, epochs=40)).first_whole_epoch == 20

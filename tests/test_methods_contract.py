@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -23,24 +24,25 @@ every_method = pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}
 
 def make(name, options, seed=0):
     torch.manual_seed(seed)
-    method = methods.build(name, Task(NUM_SAMPLES, NUM_CLASSES, num_features=16), **options)
+    method = methods.build(name, Task(NUM_SAMPLES, NUM_CLASSES), **options)
     model = models.build("cnn", NUM_CLASSES + method.unknown_class, (1, 8, 8), width=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     return model, method, optimizer
 
 
-def make_batch(step):
+def make_batch(step, meta=None):
     generator = torch.Generator().manual_seed(step)
     index = torch.randperm(NUM_SAMPLES, generator=generator)[:BATCH]
     images = torch.randn(BATCH, 1, 8, 8, generator=generator)
-    return Batch(images, index % NUM_CLASSES, index)
+    return Batch(images, index % NUM_CLASSES, index, meta)
 
 
 def take_steps(model, method, optimizer, steps):
     losses = []
     for step in steps:
         optimizer.zero_grad()
-        loss = method(model, make_batch(step), make_batch(1000 + step) if method.meta_share else None)
+        loss, logits = method(model, make_batch(step, make_batch(1000 + step) if method.meta_share else None))
+        assert logits.shape == (BATCH, NUM_CLASSES + method.unknown_class)
         loss.backward()
         optimizer.step()
         method.end_step(model)
@@ -84,7 +86,7 @@ def test_held_out_data_leaves_the_state_alone(name, options):
     model.eval()
     method.eval()
     assert torch.equal(method.validation_loss(logits, torch.tensor([0, 1, 2, 0, 1])), loss)
-    assert method(model, make_batch(7)).isfinite()
+    assert method(model, make_batch(7)).loss.isfinite()
     method.end_step(model)
     assert_same(before, snapshot(method))
 
@@ -132,8 +134,9 @@ def test_no_step_reads_the_device(name, options, epoch):
         method.start_epoch(epoch, model)
         labels = torch.randint(NUM_CLASSES, (BATCH,))
         batch = Batch(torch.randn(BATCH, 1, 8, 8), labels, torch.randint(NUM_SAMPLES, (BATCH,)))
+        batch = dataclasses.replace(batch, meta=batch if method.meta_share else None)
         for _ in range(2):
-            method(model, batch, batch if method.meta_share else None).backward()
+            method(model, batch).loss.backward()
             optimizer.step()
             method.end_step(model)
         assert all(value.shape == () for value in method.diagnostics().values())
@@ -153,7 +156,8 @@ def test_moving_and_casting_keep_the_method_usable(name, options):
 
 
 def test_methods_with_an_unknown_class():
-    task = Task(NUM_SAMPLES, NUM_CLASSES, 16)
+    task = Task(NUM_SAMPLES, NUM_CLASSES)
     found = {name for name in methods.METHODS if methods.build(name, task).unknown_class}
     assert found == {"sat", "gamblers"} | {name for name in methods.METHODS if name.startswith("socrates")}
     assert [name for name in methods.METHODS if methods.build(name, task).meta_share] == ["mc"]
+    assert [name for name in methods.METHODS if methods.build(name, task).needs_features] == ["mc", "ccl_sc"]

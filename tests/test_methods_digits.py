@@ -30,7 +30,7 @@ def test_learns_digits(digits, name):
     images, labels = digits
     torch.manual_seed(1)
     num_train = NUM_TRAIN - int(NUM_TRAIN * getattr(methods.METHODS[name], "meta_share", 0.0))
-    method = methods.build(name, Task(num_train, 10, num_features=64), **OPTIONS.get(name, {}))
+    method = methods.build(name, Task(num_train, 10), **OPTIONS.get(name, {}))
     model = models.build("mlp", 10 + method.unknown_class, (1, 8, 8), width=64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     meta = torch.arange(num_train, NUM_TRAIN)
@@ -39,7 +39,7 @@ def test_learns_digits(digits, name):
         method.start_epoch(epoch, model)
         for index in torch.randperm(num_train, generator=Stream(1, epoch).generator()).split(BATCH):
             optimizer.zero_grad()
-            method(model, Batch(images[index], labels[index], index), meta_batch).backward()
+            method(model, Batch(images[index], labels[index], index, meta_batch)).loss.backward()
             optimizer.step()
             method.end_step(model)
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -26,17 +27,17 @@ def problem(dtype=torch.float64):
 
 
 def build(**options):
-    return methods.build("mc", Task(9, NUM_CLASSES, 5), **options)
+    return methods.build("mc", Task(9, NUM_CLASSES), **options)
 
 
 def outer_after_a_real_step(model, batch, meta, omega, epsilon, learning_rate):
     """The outer loss after an optimizer has moved the last layer."""
     model = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.head.parameters(), lr=learning_rate)
-    F.cross_entropy(model(batch.images), smoothed_labels(batch.labels, omega, epsilon)).backward()
+    F.cross_entropy(model(batch.inputs), smoothed_labels(batch.labels, omega, epsilon)).backward()
     optimizer.step()
     with torch.no_grad():
-        logits = model(meta.images)
+        logits = model(meta.inputs)
         return F.cross_entropy(logits, meta.labels) + 0.5 * dece(logits, meta.labels)
 
 
@@ -45,8 +46,8 @@ def test_slopes_equal_finite_differences():
     method = build(virtual_rate=0.7).double()
     method.omega += torch.rand(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     method.epsilon += torch.tensor([0.05, 0.1, 0.3], dtype=torch.float64)
-    features = model.features(batch.images).detach()
-    slopes = method.slopes(model, batch, features, model.head(features).detach(), meta)
+    features = model.features(batch.inputs).detach()
+    slopes = method.slopes(model, replace(batch, meta=meta), features, model.head(features).detach())
     small = 1e-6
     for number, slope in enumerate(slopes):
         for entry in range(slope.numel()):
@@ -64,7 +65,7 @@ def test_slopes_equal_finite_differences():
 def test_the_virtual_step_is_sgd_s():
     model, batch, _ = problem()
     soft = torch.rand(9, NUM_CLASSES, dtype=torch.float64)  # as in the original, rows need not sum to 1
-    features = model.features(batch.images).detach()
+    features = model.features(batch.inputs).detach()
     weight, bias = virtual_head(model.head, features, model.head(features).detach(), soft, 0.7)
     optimizer = torch.optim.SGD(model.head.parameters(), lr=0.7)
     F.cross_entropy(model.head(features), soft).backward()
@@ -81,7 +82,7 @@ def test_smoothing_is_clamped(monkeypatch):
         method.epsilon += 0.1
         slopes = [torch.full_like(part, sign) for part in (method.omega, method.epsilon)]
         monkeypatch.setattr(method, "slopes", lambda *_, slopes=slopes: slopes)
-        method(model, batch, meta)
+        method(model, replace(batch, meta=meta))
         torch.testing.assert_close(method.omega, torch.full_like(method.omega, omega))
         torch.testing.assert_close(method.epsilon, torch.full_like(method.epsilon, epsilon))
 
@@ -89,12 +90,12 @@ def test_smoothing_is_clamped(monkeypatch):
 def test_smoothing_moves_and_stays_in_bounds():
     model, batch, meta = problem(torch.float32)
     method = build(meta_rate=0.2)
-    first = method(model, batch, meta)
+    first = method(model, replace(batch, meta=meta)).loss
     assert torch.equal(method.omega, torch.zeros_like(method.omega))  # nothing to share out while epsilon is 0
     assert first.isfinite()
     seen = []
     for _ in range(60):
-        assert method(model, batch, meta).isfinite()
+        assert method(model, replace(batch, meta=meta)).loss.isfinite()
         seen.append(torch.cat([method.omega.flatten(), method.epsilon]))
     values = torch.stack(seen)
     assert values.min() == 0
@@ -107,10 +108,10 @@ def test_the_model_learns_from_the_smoothed_labels():
     model, batch, meta = problem(torch.float32)
     method = build(meta_rate=0.1)
     for _ in range(3):
-        loss = method(model, batch, meta)
+        loss = method(model, replace(batch, meta=meta)).loss
     soft = smoothed_labels(batch.labels, method.omega, method.epsilon)
-    assert torch.equal(loss, F.cross_entropy(model(batch.images), soft))
-    assert not torch.equal(loss, F.cross_entropy(model(batch.images), batch.labels))
+    assert torch.equal(loss, F.cross_entropy(model(batch.inputs), soft))
+    assert not torch.equal(loss, F.cross_entropy(model(batch.inputs), batch.labels))
 
 
 def test_adam_is_torch_s():
@@ -133,6 +134,6 @@ def test_a_step_without_a_meta_batch_is_refused():
 def test_the_meta_pass_leaves_no_gradient():
     model, batch, meta = problem(torch.float32)
     method = build()
-    method(model, batch, meta)
+    method(model, replace(batch, meta=meta))
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not method.omega.requires_grad

@@ -41,11 +41,11 @@ def batches(seed=0, dtype=torch.float64, steps=4):
 
 def run(name, dtype=torch.float64, **options):
     """Losses and gradients of a few steps."""
-    method = methods.build(name, Task(10, 4, 1), **options).to(dtype)
+    method = methods.build(name, Task(10, 4), **options).to(dtype)
     results = []
     for batch in batches(dtype=dtype):
-        loss = method(Given(), batch)
-        results += [loss.detach(), *torch.autograd.grad(loss, batch.images)]
+        loss = method(Given(), batch).loss
+        results += [loss.detach(), *torch.autograd.grad(loss, batch.inputs)]
     return method, results
 
 
@@ -72,7 +72,7 @@ def test_without_focal_and_beta_it_is_sat():
 def test_without_adaptive_target_it_is_focal_loss(name):
     method, results = run(name, alpha=1.0, gamma=3.0)
     for batch, loss in zip(batches(), results[::2], strict=True):
-        torch.testing.assert_close(loss, focal_loss(batch.images, batch.labels, 3.0).mean())
+        torch.testing.assert_close(loss, focal_loss(batch.inputs, batch.labels, 3.0).mean())
     assert torch.equal(method.criterion.target, torch.ones(10, dtype=torch.float64))
 
 
@@ -84,7 +84,7 @@ def test_no_target_does_not_depend_on_alpha():
 def test_without_target_and_focal_it_is_cross_entropy_over_all_columns(name):
     _, results = run(name, alpha=0.5 if name == "socrates:no-target-no-focal" else 1.0)
     for batch, loss in zip(batches(), results[::2], strict=True):
-        torch.testing.assert_close(loss, F.cross_entropy(batch.images, batch.labels))
+        torch.testing.assert_close(loss, F.cross_entropy(batch.inputs, batch.labels))
 
 
 def test_all_variants_differ():
@@ -101,11 +101,11 @@ def test_released_values(golden):
         name = NAMES[case["focal_true"], case["focal_unknown"], case["beta"]]
         seen.add(name)
         options = {key: case[key] for key in ("gamma", "alpha", "target_over")}
-        method = methods.build(name, Task(data["num_samples"], data["num_classes"], 1), **options).double()
+        method = methods.build(name, Task(data["num_samples"], data["num_classes"]), **options).double()
         for step, call in enumerate(case["calls"]):
             labels, index = torch.tensor(data["labels"][step]), torch.tensor(data["index"][step])
             logits = torch.tensor(data["logits"][step], dtype=torch.float64, requires_grad=True)
-            loss = method(Given(), Batch(logits, labels, index))
+            loss = method(Given(), Batch(logits, labels, index)).loss
             (grad,) = torch.autograd.grad(loss, logits)
             assert float(loss.detach()) == pytest.approx(call["loss"], rel=1e-9)
             torch.testing.assert_close(grad.tolist(), call["grad_logits"], rtol=1e-8, atol=1e-10)
@@ -135,8 +135,8 @@ def test_the_known_penalty_clamped_is_equation_2():
 @pytest.mark.parametrize("name", [name for name in methods.METHODS if name.startswith("socrates")])
 def test_gradients_are_finite_at_extreme_logits(name, gamma):
     logits = torch.tensor([[200.0, 0.0, 0.0], [0.0, 200.0, 0.0], [0.0, 0.0, 200.0]], requires_grad=True)
-    method = methods.build(name, Task(3, 2, 1), gamma=gamma, alpha=0.5)
-    loss = method(Given(), Batch(logits, torch.tensor([0, 0, 0]), torch.arange(3)))
+    method = methods.build(name, Task(3, 2), gamma=gamma, alpha=0.5)
+    loss = method(Given(), Batch(logits, torch.tensor([0, 0, 0]), torch.arange(3))).loss
     assert loss.isfinite()
     assert torch.autograd.grad(loss, logits)[0].isfinite().all()
 
@@ -144,7 +144,7 @@ def test_gradients_are_finite_at_extreme_logits(name, gamma):
 @pytest.mark.parametrize("name", ["sat", "socrates", "socrates:full"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_sample_with_a_bad_logit_keeps_its_target(name, bad):
-    method = methods.build(name, Task(2, 2, 1), alpha=0.5)
+    method = methods.build(name, Task(2, 2), alpha=0.5)
     logits = torch.tensor([[0.0, bad, 0.0], [0.0, 0.0, 0.0]])
     method(Given(), Batch(logits, torch.tensor([0, 0]), torch.arange(2)))
     assert method.criterion.target[0] == 1
@@ -152,13 +152,13 @@ def test_a_sample_with_a_bad_logit_keeps_its_target(name, bad):
 
 
 def test_diagnostics_are_means_over_the_epoch():
-    method = methods.build("socrates", Task(10, 4, 1), alpha=0.6)
+    method = methods.build("socrates", Task(10, 4), alpha=0.6)
     method.start_epoch(0, Given())
     assert method.diagnostics() == {}
     expected, targets = [], torch.ones(10)
     for batch in batches(dtype=torch.float32):
         method(Given(), batch)
-        p = batch.images.detach().softmax(dim=1)
+        p = batch.inputs.detach().softmax(dim=1)
         p_true = p.gather(1, batch.labels[:, None]).squeeze(1)
         targets[batch.index] = adaptive_target(targets[batch.index], p_true, 0.6)
         expected.append(torch.stack([targets[batch.index], uncertainty_penalty(p, batch.labels)]))
@@ -173,5 +173,5 @@ def test_diagnostics_are_means_over_the_epoch():
 def test_validation_loss_has_targets_of_one():
     method, _ = run("socrates", alpha=0.3, gamma=2.0)
     for batch in batches(seed=5):
-        value = method.validation_loss(batch.images, batch.labels)
-        torch.testing.assert_close(value, focal_loss(batch.images, batch.labels, 2.0).mean())
+        value = method.validation_loss(batch.inputs, batch.labels)
+        torch.testing.assert_close(value, focal_loss(batch.inputs, batch.labels, 2.0).mean())

@@ -68,7 +68,7 @@ def test_each_is_a_classifier_that_learns_everywhere(name, image_shape, options)
     model.eval()
     features = model.features(images)
     assert isinstance(model, Classifier)
-    assert features.shape == (6, model.num_features)
+    assert features.shape == (6, model.head.in_features)
     assert model.head.out_features == 5
     torch.testing.assert_close(model(images), model.head(features))
 
@@ -182,7 +182,6 @@ class Own(nn.Module):
 
     def __init__(self, num_outputs, image_shape, *, size=3):
         super().__init__()
-        self.num_features = size
         self.layer = nn.Linear(math.prod(image_shape), size)
         self.head = nn.Linear(size, num_outputs)
 
@@ -193,12 +192,41 @@ class Own(nn.Module):
         return self.head(self.features(images))
 
 
-def headless(num_outputs, image_shape):
+def plain(num_outputs, width=4):
+    """A module without features and head; its first layer finds out how large images are."""
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), nn.ReLU(), nn.Linear(width, num_outputs))
+
+
+def wrong_size(num_outputs):
     return nn.Linear(2, num_outputs)
 
 
 def wrong_outputs(num_outputs, image_shape):
     return Own(num_outputs + 1, image_shape)
+
+
+def wrong_plain_outputs(num_outputs):
+    return plain(num_outputs - 1)
+
+
+def no_outputs(width=3):
+    return nn.Linear(width, 10)
+
+
+def no_module(num_outputs):
+    return "a model"
+
+
+class Convolutions(Classifier):
+    """Our base class, with nothing more than it asks for."""
+
+    def __init__(self, num_outputs):
+        super().__init__()
+        self.layer = nn.Conv2d(1, 3, 3)
+        self.head = nn.Linear(3, num_outputs)
+
+    def features(self, inputs):
+        return self.layer(inputs).mean(dim=(2, 3))
 
 
 def test_options_by_name():
@@ -212,6 +240,10 @@ def test_a_model_from_outside():
     model = models.build(f"{__name__}:Own", 4, (1, 2, 2), size=6)
     assert isinstance(model, Own)
     assert model(torch.zeros(2, 1, 2, 2)).shape == (2, 4)
+    for name, options in (("plain", {"width": 7}), ("Convolutions", {})):
+        model = models.build(f"{__name__}:{name}", 4, (1, 5, 6), **options)
+        assert model.training
+        assert model(torch.zeros(2, 1, 5, 6)).shape == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -230,8 +262,18 @@ def test_a_model_from_outside():
         ("vit", (3, 32, 32), {"heads": 7}, "dim=512 and heads=7"),
         ("no_such_module:thing", (1, 8, 8), {}, "cannot be imported"),
         (f"{__name__}:Own", (1, 8, 8), {"width": 1}, "no option 'width', it takes size=3"),
-        (f"{__name__}:headless", (1, 8, 8), {}, "must give a .*Classifier.*got Linear without features, head"),
-        (f"{__name__}:wrong_outputs", (1, 8, 8), {}, r"must have a head torch.nn.Linear\(3, 5\), got Linear"),
+        (f"{__name__}:wrong_size", (1, 8, 8), {}, r"does not take images of shape \(1, 8, 8\): mat1 and mat2"),
+        (f"{__name__}:wrong_outputs", (1, 8, 8), {}, r"must give 5 logits an image, .* gave the shape \(2, 6\)"),
+        (f"{__name__}:wrong_plain_outputs", (1, 8, 8), {}, r"must give 5 logits an image, .* the shape \(2, 4\)"),
+        (
+            f"{__name__}:no_outputs",
+            (1, 8, 8),
+            {},
+            r"must take num_outputs, .* called as \(width=3\): got an unexpected",
+        ),
+        (f"{__name__}:no_module", (1, 8, 8), {}, "must give a torch module, got str"),
+        ("socrates.methods.logits_only:Focal", (1, 8, 8), {}, "Focal' is a method: a model is a torch module"),
+        ("nowhere.py:Net", (1, 8, 8), {}, r"'nowhere.py:Net' cannot be imported \(FileNotFoundError: .*nowhere.py"),
     ],
 )
 def test_wrong_names_options_and_sizes_are_named(name, image_shape, options, message):
@@ -272,7 +314,7 @@ def test_transfer_reads_a_local_model_and_trains_all_of_it(tiny_vit):
     assert not torch.equal(model.head.weight, again.head.weight)
     F.cross_entropy(model(images), torch.tensor([0, 1, 2])).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
-    assert model.num_features == 16
+    assert model.head.in_features == 16
 
 
 def test_transfer_has_the_size_of_the_base_model():

@@ -20,7 +20,7 @@ from socrates.paper.grid import (
 from socrates.paper.published import table
 from socrates.paper.settings import SEEDS, SETTINGS, find_setting
 
-TASK = Task(num_samples=6, num_classes=3, num_features=4)
+TASK = Task(num_samples=6, num_classes=3)
 ALL = [(setting, method) for setting in SETTINGS for method in GRIDS]
 
 

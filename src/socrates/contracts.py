@@ -5,24 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
+Inputs = Tensor | Mapping[str, Tensor]  # what a model takes: only data sets and models know what is in it
+
 
 @dataclass(frozen=True)
 class Batch:
-    """Images as the model takes them, their labels, and the position of each sample in its split."""
+    """Inputs as the model takes them, their labels, and the position of each sample in its split."""
 
-    images: Tensor  # (B, channels, height, width), normalised floating point
+    inputs: Inputs
     labels: Tensor  # (B,) int64
     index: Tensor  # (B,) int64
-
-    def to(self, device: torch.device) -> Batch:
-        """The same batch on another device."""
-        parts = (self.images, self.labels, self.index)
-        return Batch(*(part.to(device, non_blocking=True) for part in parts))
+    meta: Batch | None = None  # a batch that only the method sees, if it asks for a `meta_share` of the training data
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -38,8 +36,17 @@ class Split(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batches(self, batch_size: int, order: Tensor, stream: Stream | None = None) -> Iterator[Batch]:
-        """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
+    def to(self, device: torch.device | str) -> Split:
+        """The same split, whose labels and batches are on a device."""
+        ...
+
+    def batches(
+        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+    ) -> Iterator[Batch]:
+        """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness.
+
+        From `first_step` on they are those that would have come after the first `first_step` batches, bit for bit.
+        """
         ...
 
     def subset(self, index: Tensor) -> Split:
@@ -49,13 +56,24 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Splits:
-    """A data set as an experiment uses it."""
+    """A data set as an experiment uses it.
+
+    >>> Splits(train=None, val=None, test=None, num_classes=2, image_shape=(1, 8, 8)).class_names
+    ('0', '1')
+    """
 
     train: Split
     val: Split
     test: Split
     num_classes: int
     image_shape: tuple[int, int, int]
+    class_names: tuple[str, ...] = ()  # in the order of the labels; numbers unless they are given
+
+    def __post_init__(self) -> None:
+        names = tuple(self.class_names) or tuple(map(str, range(self.num_classes)))
+        if len(names) != self.num_classes:
+            raise ValueError(f"{self.num_classes} classes need as many names, got {len(names)}: {', '.join(names)}")
+        object.__setattr__(self, "class_names", names)
 
 
 @dataclass(frozen=True)
@@ -81,40 +99,61 @@ class Stream:
 
 
 class Classifier(nn.Module):
-    """A model in two parts: `features(images)` gives (B, num_features), the linear layer `head` the logits."""
+    """A model in two parts: `features(inputs)` gives (B, D), the linear layer `head` makes logits of them.
 
-    num_features: int
+    Any other torch module that gives logits is a model too, for the methods that need no features.
+    """
+
     head: nn.Linear
 
-    def features(self, images: Tensor) -> Tensor:
+    def features(self, inputs: Any) -> Tensor:
         """What the last layer sees."""
         raise NotImplementedError
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.features(images))
-
-
-class ShareOfEpochs(float):
-    """The default of an option that counts epochs: a share of the whole training."""
+    def forward(self, inputs: Any) -> Tensor:
+        return self.head(self.features(inputs))
 
 
 @dataclass(frozen=True)
 class Task:
     """What a method has to know before training: sizes only."""
 
-    num_samples: int
+    num_samples: int  # of the training data, the method's own share included
     num_classes: int
-    num_features: int
     epochs: int = 300  # of the whole training
+
+
+class ShareOfEpochs(float):
+    """A default that is a share of the training's epochs.
+
+    >>> ShareOfEpochs(0.5), ShareOfEpochs(0.5).of(25)
+    (0.5 of the epochs, 12)
+    """
+
+    def __repr__(self) -> str:
+        return f"{float(self)} of the epochs"
+
+    def of(self, epochs: int) -> int:
+        """The number of epochs."""
+        return int(self * epochs)
+
+
+class Output(NamedTuple):
+    """What a method gives for a batch: the loss to step on, and the logits that training metrics are computed from."""
+
+    loss: Tensor  # one number with a gradient
+    logits: Tensor  # (B, C) or (B, C + 1), a row for each sample of the batch, in its order
 
 
 class Method(nn.Module):
     """How to train: a module, so that its state moves, saves and loads with no code of its own.
 
     A method takes its Task first and its hyperparameters as keywords with defaults, where `socrates list` reads them.
+    What it can build only when it knows the model, it builds in `start_epoch`.
     """
 
     unknown_class: bool = False  # whether the model has an extra, last output
+    needs_features: bool = False  # whether the model must be a Classifier, with `features` and `head`
     meta_share: float = 0.0  # share of the training data held back for batches that only the method sees
     first_whole_epoch: int = 0  # from which it is all it can be, counted from 0: a shorter training is refused
 
@@ -122,14 +161,14 @@ class Method(nn.Module):
         super().__init__()
         self.task = task
 
-    def start_epoch(self, epoch: int, model: Classifier) -> None:
-        """Called before each epoch, counted from 0."""
+    def start_epoch(self, epoch: int, model: nn.Module) -> None:
+        """Called before each epoch, counted from 0, and before a checkpoint is loaded."""
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        """The loss of a batch, one number with a gradient."""
+    def forward(self, model: nn.Module, batch: Batch) -> Output:
+        """The loss of a batch, and the model's logits."""
         raise NotImplementedError
 
-    def end_step(self, model: Classifier) -> None:
+    def end_step(self, model: nn.Module) -> None:
         """Called after the optimizer moved the model."""
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:

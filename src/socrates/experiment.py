@@ -231,7 +231,7 @@ def _filled(
 def _typed(value: Value, default: object, epochs: int) -> Value:
     """The value as its option spells it: 1 is 1.0 for a rate, 16.0 is 16 for a width, a half is so many epochs."""
     if isinstance(value, ShareOfEpochs):
-        return int(value * epochs)
+        return value.of(epochs)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     if isinstance(default, float) and not isinstance(default, ShareOfEpochs):

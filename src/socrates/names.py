@@ -1,28 +1,36 @@
-"""From a name, or `module:attribute` from outside, to what it stands for, with its options and helpful errors."""
+"""From a name, or a plug-in from outside, to what it stands for, with its options and helpful errors."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
+import sys
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+OUTSIDE = "give module:attribute or file.py:attribute"
 
 
 def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The choice of that name, or the attribute of an importable module.
+    """The choice of that name, or the attribute of an importable module or of a Python file.
 
     >>> find("method", "collections:Counter", {})
     <class 'collections.Counter'>
     >>> find("method", "sumo", {"sum": sum})
     Traceback (most recent call last):
-    ValueError: there is no method 'sumo', did you mean 'sum'? Choose from sum, or give module:attribute
+    ValueError: there is no method 'sumo', did you mean 'sum'? Choose from sum, or give module:attribute or
+    file.py:attribute
     """
     if name in choices:
         return choices[name]
     if is_outside(name, choices):
-        return _from_outside(kind, *name.split(":", 1))
-    raise ValueError(f"there is no {kind} {unknown(name, choices)}, or give module:attribute")
+        place, _, attribute = name.rpartition(":")
+        return _from_outside(kind, place, attribute)
+    raise ValueError(f"there is no {kind} {unknown(name, choices)}, or {OUTSIDE}")
 
 
 def is_outside(name: str, choices: Collection[str]) -> bool:
@@ -31,8 +39,8 @@ def is_outside(name: str, choices: Collection[str]) -> bool:
     >>> is_outside("mine:net", ["mlp", "socrates:no-beta"]), is_outside("socrates:no-betta", ["socrates:no-beta"])
     (True, False)
     """
-    module, _, attribute = name.partition(":")
-    return bool(attribute) and name not in choices and not any(choice.startswith(f"{module}:") for choice in choices)
+    first = name.partition(":")[0]
+    return ":" in name and name not in choices and not any(choice.startswith(f"{first}:") for choice in choices)
 
 
 def unknown(name: str, choices: Collection[str]) -> str:
@@ -48,49 +56,112 @@ def unknown(name: str, choices: Collection[str]) -> str:
     return f"{name!r}{hint} from {', '.join(choices)}"
 
 
-def _from_outside(kind: str, module: str, attribute: str) -> Callable[..., Any]:
+def _from_outside(kind: str, place: str, attribute: str) -> Callable[..., Any]:
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        found = getattr(module, attribute)
+    except Exception as error:  # whatever the code of the plug-in raises
         raise ValueError(
-            f"{kind} '{module}:{attribute}' cannot be imported ({error}): "
-            f"it must be an attribute of a module that Python finds, see PYTHONPATH"
+            f"{kind} '{place}:{attribute}' cannot be imported ({type(error).__name__}: {error}): it must be an "
+            f"attribute of a module that Python finds, see PYTHONPATH, or of a file that is there"
         ) from error
     if not callable(found):
-        raise ValueError(f"{kind} '{module}:{attribute}' must be a class or function, got {type(found).__name__}")
+        raise ValueError(f"{kind} '{place}:{attribute}' must be a class or function, got {type(found).__name__}")
     return found
 
 
-def check_options(kind: str, name: str, make: Callable[..., Any], given: Collection[str], own: Collection[str]) -> None:
-    """Refuse options that `make` does not take; `own` are the parameters that are not options.
+def _from_file(path: Path) -> ModuleType:
+    """A Python file as a module, read once in a process: what it defines stays the same class."""
+    path = path.expanduser().resolve()
+    name = f"plug-in {path}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None  # the suffix is .py
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(sys.modules[name])
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
-    >>> check_options("method", "focal", lambda task, gamma=2.0: None, {"gama"}, own={"task"})
+
+def check_options(
+    kind: str, name: str, make: Callable[..., Any], given: Collection[str], not_options: Collection[str]
+) -> None:
+    """Refuse options that `make` does not take.
+
+    >>> check_options("method", "focal", lambda task, gamma=2.0: None, {"gama"}, not_options={"task"})
     Traceback (most recent call last):
     ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
     """
     parameters = inspect.signature(make).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
-    options = {parameter.name: parameter for parameter in parameters if parameter.name not in own}
-    unknown = sorted(set(given) - set(options))
-    if unknown:
+    options = {parameter.name: parameter for parameter in parameters if parameter.name not in not_options}
+    wrong = sorted(set(given) - set(options))
+    if wrong:
         takes = ", ".join(
             option if parameter.default is parameter.empty else f"{option}={parameter.default!r}"
             for option, parameter in options.items()
         )
-        wrong = ", ".join(map(repr, unknown))
-        raise ValueError(f"{kind} {name!r} has no option {wrong}, it takes {takes or 'none'}")
+        raise ValueError(f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {takes or 'none'}")
 
 
-def options_of(make: Callable[..., Any], own: Collection[str]) -> dict[str, Any]:
-    """The options of a class or function with their defaults; `own` are the parameters that are not options.
+def check_call(
+    kind: str, name: str, make: Callable[..., Any], expected: str, given: tuple[Any, ...], options: Mapping[str, Any]
+) -> None:
+    """Refuse a plug-in that cannot be called with what its kind is given.
 
-    >>> options_of(lambda task, gamma=2.0: None, own={"task"})
+    >>> check_call("model", "mine:net", lambda width: None, "num_outputs", (), {"num_outputs": 10})
+    Traceback (most recent call last):
+    ValueError: model 'mine:net' must take num_outputs, it is called as (width): missing a required argument: 'width'
+    """
+    try:
+        inspect.signature(make).bind(*given, **options)
+    except TypeError as error:
+        raise ValueError(
+            f"{kind} {name!r} must take {expected}, it is called as {inspect.signature(make)}: {error}"
+        ) from error
+
+
+def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[str, Any]:
+    """The options of a class or function with their defaults; `not_options` are its other parameters.
+
+    >>> options_of(lambda task, gamma=2.0: None, not_options={"task"})
     {'gamma': 2.0}
     """
     parameters = inspect.signature(make).parameters.values()
-    named = [p for p in parameters if p.name not in own and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    named = [p for p in parameters if p.name not in not_options and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     return {p.name: None if p.default is p.empty else p.default for p in named}
+
+
+def option_help(make: Callable[..., Any]) -> dict[str, str]:
+    """What each option means: the lines `name: meaning` that are indented below "Options:" in a docstring.
+
+    >>> def focal(task, *, gamma=2.0):
+    ...     '''Focal loss.
+    ...
+    ...     Options:
+    ...         gamma: how much less easy samples count,
+    ...             0 is cross-entropy
+    ...     '''
+    >>> option_help(focal)
+    {'gamma': 'how much less easy samples count, 0 is cross-entropy'}
+    """
+    meanings: dict[str, str] = {}
+    inside, name = False, ""
+    for line in (inspect.getdoc(make) or "").splitlines():
+        depth, text = len(line) - len(line.lstrip()), line.strip()
+        if depth == 0:
+            inside = text == "Options:"
+        elif inside and depth == 4:
+            name, _, meaning = text.partition(": ")
+            meanings[name] = meaning
+        elif inside:
+            meanings[name] += f" {text}"
+    return meanings
 
 
 def first_line(make: Callable[..., Any]) -> str:

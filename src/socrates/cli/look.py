@@ -78,8 +78,8 @@ def run_list(_: List, __: dict[str, str]) -> None:
     table.add_column("what")
     for name, entry in data.DATASETS.items():
         table.add_row(name, entry.description)
-    for kind, loader in data.OWN.items():
-        table.add_row(f"{kind}:PATH", first_line(loader))
+    for name, loader in data.BY_PATH.items():
+        table.add_row(name, first_line(loader))
     console.print(table)
     console.print(
         "every data set takes image_size, the side that images are resized to, and augment=True", highlight=False

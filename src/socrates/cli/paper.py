@@ -55,7 +55,7 @@ class Reproduce:
 
 def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     """`socrates reproduce`."""
-    from socrates.data import check_name
+    from socrates import data
     from socrates.engine.launch import StudyError, run_all
     from socrates.engine.studies.display import StudyDisplay
     from socrates.paper.recipes import find_recipes
@@ -64,7 +64,7 @@ def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     from socrates.report.write import NOTE
 
     recipes = find_recipes(options.names)
-    check_name(options.dataset)
+    data.factory(options.dataset)
     scale = PaperScale() if options.scale == "paper" else LaptopScale(options.dataset)
     seeds = parse_seeds(options.seeds) if options.seeds else None
     wanted = {name: recipe.wanted(options.setting, scale, seeds) for name, recipe in recipes.items()}

@@ -90,6 +90,7 @@ def typed(text: str, default: Any, name: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise ValueError(f"--{name} must be true or false, got {text!r}")
         return text.lower() == "true"
+    default = default if type(default) in (int, float, str) else None  # of a share of the epochs, any number
     for kind in (int, float):
         if default is None or isinstance(default, kind):
             try:

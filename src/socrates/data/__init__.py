@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from socrates.contracts import Split, Splits
+from socrates.contracts import Splits
+from socrates.names import check_call, check_options, find, options_of
 
 from .augment import Transform
 from .cifar import load_cifar10, load_cifar100
@@ -27,6 +28,7 @@ from .streamed import StreamedImages
 from .svhn import load_svhn
 
 __all__ = [
+    "BY_PATH",
     "DATASETS",
     "DataCorrupt",
     "DataNotFound",
@@ -34,8 +36,8 @@ __all__ = [
     "ResidentImages",
     "StreamedImages",
     "Transform",
-    "check_name",
     "data_root",
+    "factory",
     "load",
     "options",
     "resident_splits",
@@ -43,12 +45,6 @@ __all__ = [
     "to_device",
     "validation_split",
 ]
-
-
-class Loader(Protocol):
-    """Reads a data set below a root folder."""
-
-    def __call__(self, root: Path, /, *, image_size: int | None = None, augment: bool = True) -> Splits: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Entry:
     sizes: tuple[int, int, int]  # train, val, test
     image_shape: tuple[int, int, int]
     num_classes: int
-    load: Loader
+    load: Callable[..., Splits]
 
     @property
     def description(self) -> str:
@@ -82,17 +78,8 @@ DATASETS: dict[str, Entry] = {
     "fashion_mnist": Entry("Fashion-MNIST, grey clothes", MNIST, (1, 28, 28), 10, load_fashion_mnist),
     "digits": Entry("scikit-learn's embedded digits", (300, 300, 1_197), (1, 8, 8), 10, load_digits),
 }
-OWN = {"folder": load_folder, "npz": load_npz}
-
-
-def options(name: str) -> dict[str, Any]:
-    """The options of the data set of that name, with their defaults.
-
-    >>> options("digits")
-    {'image_size': None, 'augment': True}
-    """
-    check_name(name)
-    return {"image_size": None, "augment": True}
+BY_PATH: dict[str, Callable[..., Splits]] = {"folder:PATH": load_folder, "npz:PATH": load_npz}
+NOT_OPTIONS = ("root", "path")  # what a data set takes besides its options: where its files are
 
 
 def data_root(root: Path | None = None) -> Path:
@@ -107,66 +94,73 @@ def data_root(root: Path | None = None) -> Path:
     return Path(given).expanduser() if given else Path.home() / ".cache" / "socrates"
 
 
-def load(name: str, root: Path | None = None, num_train: int | None = None, **options: Any) -> Splits:
-    """A data set by name, or a user's own by `folder:PATH` or `npz:PATH`, as train, val and test.
+def factory(name: str) -> Callable[..., Splits]:
+    """The function that loads the data set of that name: ours, `folder:PATH`, `npz:PATH` or a plug-in from outside.
 
-    The splits never depend on a run's seed. `num_train` keeps a stratified subset of the training images. Options:
-    `image_size`, the side that images are resized to, and `augment`, whether training images are augmented.
+    >>> factory("npz:my.npz").__name__
+    'load_npz'
+    >>> factory("digit")
+    Traceback (most recent call last):
+    ValueError: there is no data set 'digit', did you mean 'digits'? Choose from cifar10, ..., npz:PATH, ...
+    """
+    kind, _, path = name.partition(":")
+    if path and f"{kind}:PATH" in BY_PATH:
+        return BY_PATH[f"{kind}:PATH"]
+    return find("data set", name, {key: entry.load for key, entry in DATASETS.items()} | BY_PATH)
+
+
+def options(name: str) -> dict[str, Any]:
+    """The options of the data set of that name, with their defaults.
+
+    >>> options("digits")
+    {'image_size': None, 'augment': True}
+    """
+    return options_of(factory(name), NOT_OPTIONS)
+
+
+def load(name: str, root: Path | None = None, num_train: int | None = None, **options: Any) -> Splits:
+    """A data set by its name, as train, val and test; options are those of its loader.
+
+    The splits never depend on a run's seed. `num_train` keeps a stratified subset of the training samples.
 
     >>> splits = load("digits", num_train=100)
     >>> len(splits.train), len(splits.val), len(splits.test), splits.image_shape, splits.num_classes
     (100, 300, 1197, (1, 8, 8), 10)
-    >>> load("cifar11")
-    Traceback (most recent call last):
-    ValueError: there is no data set 'cifar11', did you mean 'cifar10'? Choose ... or folder:PATH or npz:PATH
     """
-    check_options(name, options)
-    check_name(name)
-    kind, _, path = name.partition(":")
+    make = factory(name)
+    check_options("data set", name, make, options, NOT_OPTIONS)
+    if name in DATASETS or make in BY_PATH.values():
+        check_values(options)
+    path = name.partition(":")[2] if make in BY_PATH.values() else ""
+    place = Path(path).expanduser() if path else data_root(root)
+    check_call("data set", name, make, "the folder of its data, then its options", (place,), options)
     try:
-        splits = (
-            OWN[kind](Path(path).expanduser(), **options) if path else DATASETS[name].load(data_root(root), **options)
-        )
+        splits = make(place, **options)
     except ImportError as error:
         raise ImportError(f"the data set {name!r} needs {error.name}: install socrates-loss[train]") from error
     except ValueError as error:
         if path and path not in str(error):  # such as too few images to split
             raise ValueError(f"{path}: {error}") from error
         raise
-    if num_train is None:
-        return splits
+    if not isinstance(splits, Splits):
+        raise ValueError(f"data set {name!r} must give socrates.contracts.Splits, got {type(splits).__name__}")
+    return splits if num_train is None else with_fewer(splits, name, num_train)
+
+
+def with_fewer(splits: Splits, name: str, num_train: int) -> Splits:
+    """The same data with a stratified subset of the training samples."""
     labels = splits.train.labels.numpy()
     if not splits.num_classes <= num_train <= len(labels):
         raise ValueError(
             f"num_train must be between {splits.num_classes} (the classes of {name}) and {len(labels)} (its training "
             f"images), got {num_train}"
         )
-    return dataclasses.replace(
-        splits, train=splits.train.subset(torch.from_numpy(stratified_subset(labels, num_train)))
-    )
+    chosen = torch.from_numpy(stratified_subset(labels, num_train))
+    return dataclasses.replace(splits, train=splits.train.subset(chosen))
 
 
-def check_name(name: str) -> None:
-    """Refuse what is no data set, before anything is read.
-
-    >>> check_name("digit")
-    Traceback (most recent call last):
-    ValueError: there is no data set 'digit', did you mean 'digits'? Choose ... or folder:PATH or npz:PATH
-    """
-    kind, _, path = name.partition(":")
-    if not (kind in OWN and path) and name not in DATASETS:
-        near = difflib.get_close_matches(name, [*DATASETS, *OWN], n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]!r}?" if near else "."
-        raise ValueError(
-            f"there is no data set {name!r}{hint} Choose {', '.join(DATASETS)}, or folder:PATH or npz:PATH"
-        )
-
-
-def check_options(name: str, options: dict[str, Any]) -> None:
-    """Refuse options that no data set takes, and values that make no sense."""
-    unknown = sorted(set(options) - {"image_size", "augment"})
-    if unknown:
-        raise ValueError(f"the data set {name!r} has the options image_size and augment, got {', '.join(unknown)}")
+def check_values(options: dict[str, Any]) -> None:
+    """Refuse values that make no sense of the options that data sets of images share."""
     size, augment = options.get("image_size"), options.get("augment", True)
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         raise ValueError(f"image_size must be a number of pixels of at least 1, got {size!r}")
@@ -175,13 +169,10 @@ def check_options(name: str, options: dict[str, Any]) -> None:
 
 
 def to_device(splits: Splits, device: torch.device | str) -> Splits:
-    """The same data on a device; splits that do not know devices stay where they are.
+    """The same data on a device.
 
     >>> to_device(load("digits"), "cpu").train.labels.device
     device(type='cpu')
     """
-
-    def move(split: Split) -> Split:
-        return split.to(device) if isinstance(split, ResidentImages | StreamedImages) else split
-
-    return dataclasses.replace(splits, train=move(splits.train), val=move(splits.val), test=move(splits.test))
+    parts = {part: getattr(splits, part).to(device) for part in ("train", "val", "test")}
+    return dataclasses.replace(splits, **parts)

@@ -51,7 +51,13 @@ def transform(mean: tuple[float, ...], std: tuple[float, ...], image_size: int |
 
 
 def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """45,000 / 5,000 / 10,000 images of 10 classes; cifar-10-batches-bin/ below the root."""
+    """45,000 / 5,000 / 10,000 images of 10 classes; cifar-10-batches-bin/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are cropped with a padding of 4 pixels and flipped; if they are
+            enlarged, resized crops and flips
+    """
     folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
     train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
     test = read_records([folder / "test_batch.bin"], 1, 10)
@@ -62,7 +68,13 @@ def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = T
 
 
 def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """45,000 / 5,000 / 10,000 images of 100 (fine) classes; cifar-100-binary/ below the root."""
+    """45,000 / 5,000 / 10,000 images of 100 (fine) classes; cifar-100-binary/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are cropped with a padding of 4 pixels and flipped; if they are
+            enlarged, resized crops and flips
+    """
     folder = fetch_extracted("cifar100", root, "cifar-100-binary")
     train, test = (read_records([folder / name], 2, 100) for name in ("train.bin", "test.bin"))
     counts = {"train": len(train[1]), "test": len(test[1])}

@@ -19,7 +19,11 @@ def load_digits(root: Path, *, image_size: int | None = None, augment: bool = Tr
     """300 / 300 / 1,197 images of 10 digits: a small training set on purpose, so that calibration is a question.
 
     Fixed stratified choices: 600 images to train and validate, half of them to train; the rest is the test set. The
-    values 0 to 16 are stretched to 0 to 255. There is no augmentation.
+    values 0 to 16 are stretched to 0 to 255.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: accepted for uniformity: this data set is never augmented
     """
     from sklearn.datasets import load_digits as embedded
 

@@ -111,10 +111,14 @@ def read_all(listing: Listing, size: int) -> Arrays:
 def load_folder(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """Splits of PATH/CLASS/*, of which a fixed fifth tests, or of PATH/train/CLASS/* and PATH/test/CLASS/*.
 
-    Validation is PATH/val if it is there, else a fixed tenth of the training images. Images become RGB squares of
-    `image_size` pixels: by default 32 if they are small (median shorter side at most 64 pixels), else 224. Up to a
+    Validation is PATH/val if it is there, else a fixed tenth of the training images. Images become RGB squares. Up to a
     gigabyte is kept in memory, normalised by its own mean and deviation; more is streamed, normalised by ImageNet's.
-    `augment` crops with padding and flips images of up to 64 pixels; larger ones get a random resized crop and a flip.
+
+    Options:
+        image_size: side in pixels of the squares; by default 32 if the median shorter side is at most 64 pixels,
+            else 224
+        augment: whether training images of up to 64 pixels are cropped with padding and flipped, and larger ones get a
+            random resized crop and a flip
     """
     parts, classes = list_parts(path)
     size = image_size or usual_size(parts["train"][0])

@@ -54,7 +54,11 @@ def read_part(folder: Path, part: str, classes: list[str]) -> tuple[list[Path], 
 def load_food101(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """60,600 / 15,150 / 25,250 images of 101 dishes; food-101/ below the root.
 
-    Training takes random resized crops and flips, evaluation the centre; images smaller than that are enlarged first.
+    Evaluation takes the centre; images smaller than that are enlarged first.
+
+    Options:
+        image_size: side in pixels of what the model sees, 224 by default
+        augment: whether training takes random resized crops and flips
     """
     folder = fetch_extracted("food101", root, "food-101")
     classes = read_lines(folder / "meta" / "classes.txt")

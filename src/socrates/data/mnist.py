@@ -62,11 +62,21 @@ def _load(folder: Path, key: str, name: str, transform: Transform) -> Splits:
 
 
 def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """54,000 / 6,000 / 10,000 digits; MNIST/raw/ below the root. There is no augmentation."""
+    """54,000 / 6,000 / 10,000 digits; MNIST/raw/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: accepted for uniformity: this data set is never augmented
+    """
     return _load(root / "MNIST" / "raw", "mnist", "MNIST", Transform((0.1307,), (0.3081,), size=image_size))
 
 
 def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """54,000 / 6,000 / 10,000 articles; FashionMNIST/raw/ below the root. There is no augmentation."""
+    """54,000 / 6,000 / 10,000 articles; FashionMNIST/raw/ below the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: accepted for uniformity: this data set is never augmented
+    """
     how = Transform((0.2860,), (0.3530,), size=image_size)
     return _load(root / "FashionMNIST" / "raw", "fashion_mnist", "Fashion-MNIST", how)

@@ -101,7 +101,11 @@ def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True)
     """Splits of a file's arrays: x_train, y_train and, if they are there, x_test, y_test, x_val, y_val.
 
     With only `images` and `labels` (or no test set), a fixed fifth is held out for testing. Mean and deviation are
-    those of the training images. `augment` adds crops with padding (an eighth of the shorter side) and flips.
+    those of the training images. An array `classes` may hold the names of the classes.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are cropped with padding (an eighth of the shorter side) and flipped
     """
     if not path.is_file():
         raise DataNotFound(f"{path} is missing: npz: takes the path of a file that numpy.savez wrote")

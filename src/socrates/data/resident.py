@@ -59,12 +59,14 @@ class ResidentImages:
         index = index.to(self.labels.device)
         return ResidentImages(self.images[index], self.labels[index], self.transform)
 
-    def batches(self, batch_size: int, order: Tensor, stream: Stream | None = None) -> Iterator[Batch]:
+    def batches(
+        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+    ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
         order = order.to(self.labels.device)
-        for step, start in enumerate(range(0, len(order), batch_size)):
-            index = order[start : start + batch_size]
+        for step in range(first_step, -(-len(order) // batch_size)):
+            index = order[step * batch_size : (step + 1) * batch_size]
             if stream is None:
                 images = self.images.index_select(0, index)
             else:

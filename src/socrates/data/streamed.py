@@ -100,7 +100,7 @@ class StreamedImages:
     >>> Image.new("RGB", (60, 40), "white").save(path)
     >>> transform = Transform(mean=(0.5,) * 3, std=(0.5,) * 3, size=32, scale=(0.08, 1.0))
     >>> split = StreamedImages([path, path], torch.tensor([1, 0]), transform)
-    >>> [(tuple(batch.images.shape), batch.labels.tolist()) for batch in split.batches(8, torch.tensor([1, 0]))]
+    >>> [(tuple(batch.inputs.shape), batch.labels.tolist()) for batch in split.batches(8, torch.tensor([1, 0]))]
     [((2, 3, 32, 32), [0, 1])]
     """
 
@@ -149,7 +149,9 @@ class StreamedImages:
         pixels = torch.from_numpy(np.array(image))
         return pixels.flip(1) if draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5 else pixels
 
-    def batches(self, batch_size: int, order: Tensor, stream: Stream | None = None) -> Iterator[Batch]:
+    def batches(
+        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+    ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
         constants = self.transform.constants(self.device)
@@ -167,9 +169,9 @@ class StreamedImages:
 
         try:
             steps = -(-len(positions) // batch_size)
-            for step in range(min(AHEAD, steps)):
+            for step in range(first_step, min(first_step + AHEAD, steps)):
                 submit(step)
-            for step in range(steps):
+            for step in range(first_step, steps):
                 if step + AHEAD < steps:
                     submit(step + AHEAD)
                 part, decoded = waiting.popleft()

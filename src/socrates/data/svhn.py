@@ -38,7 +38,12 @@ def read_mat(path: Path) -> Arrays:
 
 
 def load_svhn(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
-    """65,932 / 7,325 / 26,032 images of 10 digits; train_32x32.mat and test_32x32.mat in the root."""
+    """65,932 / 7,325 / 26,032 images of 10 digits; train_32x32.mat and test_32x32.mat in the root.
+
+    Options:
+        image_size: side in pixels that images are resized to; as they are by default
+        augment: whether training images are turned by up to 15 degrees and cropped with a padding of 4 pixels
+    """
     train, test = (read_mat(fetch(f"svhn/{part}", root)) for part in ("train", "test"))
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official("SVHN", counts, {"train": 73_257, "test": 26_032})

@@ -16,7 +16,7 @@ from socrates.experiment import Experiment, Optimization, Part, Value
 Grid = Mapping[str, tuple[Value, ...]]
 
 OF_OPTIMIZATION = ("batch_size", "learning_rate", "epochs")
-SMALL_TASK = Task(num_samples=16, num_classes=3, num_features=4)
+SMALL_TASK = Task(num_samples=16, num_classes=3)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def owner_of(base: Experiment, name: str) -> str:
 
 def check(experiment: Experiment) -> None:
     """Refuse values that the method does not take, before a process is started for them."""
-    data.check_name(experiment.dataset.name)
+    data.factory(experiment.dataset.name)
     methods.build(experiment.method.name, SMALL_TASK, **dict(experiment.method.options))
 
 

@@ -48,7 +48,7 @@ def cost(experiment: Experiment) -> Cost:
 
 @cache
 def _needs(method: Part) -> tuple[float, bool]:
-    built = methods.build(method.name, Task(num_samples=1, num_classes=2, num_features=1), **dict(method.options))
+    built = methods.build(method.name, Task(num_samples=1, num_classes=2), **dict(method.options))
     return built.meta_share, built.unknown_class
 
 

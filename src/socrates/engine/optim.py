@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from socrates.contracts import Classifier
 from socrates.experiment import Optimization
 
 
@@ -25,12 +24,17 @@ def learning_rate(epoch: int, settings: Optimization) -> float:
     return settings.learning_rate * 0.5**halvings
 
 
-def make_optimizer(model: Classifier, settings: Optimization) -> torch.optim.SGD:
+def make_optimizer(model: nn.Module, settings: Optimization) -> torch.optim.SGD:
     """SGD with the head in a group of its own, so that a backbone can learn at another rate."""
-    head = set(model.head.parameters())
-    backbone = [parameter for parameter in model.parameters() if parameter not in head]
+    head = getattr(model, "head", None)
+    if not isinstance(head, nn.Module):
+        if settings.backbone_factor != 1:
+            raise ValueError(f"{type(model).__name__} has no head: all of it learns at one rate, backbone_factor=1")
+        head = model
+    last = set(head.parameters())
+    backbone = [parameter for parameter in model.parameters() if parameter not in last]
     groups = [
-        {"params": list(model.head.parameters()), "factor": 1.0},
+        {"params": list(head.parameters()), "factor": 1.0},
         {"params": backbone, "factor": settings.backbone_factor},
     ]
     return torch.optim.SGD(

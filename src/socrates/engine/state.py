@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from socrates.contracts import Classifier, Method
+from socrates.contracts import Method
 from socrates.records import replacing
 
 
@@ -15,7 +16,7 @@ from socrates.records import replacing
 class State:
     """Everything that a checkpoint holds."""
 
-    model: Classifier
+    model: nn.Module
     method: Method
     optimizer: torch.optim.Optimizer
     epoch: int = 0  # whole epochs done

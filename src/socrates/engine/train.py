@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from socrates import data, methods, models
-from socrates.contracts import Batch, Classifier, Method, Split, Splits, Stream, Task
+from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Task
 from socrates.engine.epoch import collapse_record, confidence_record, split_record
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
@@ -64,7 +65,8 @@ def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerato
             return  # by another process, since this one looked
         resume(run, experiment, state)
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
-        fabric_model.mark_forward_method("features")
+        if hasattr(state.model, "features"):
+            fabric_model.mark_forward_method("features")
         tell(Started(experiment, run, state.epoch, -(-len(train_split) // settings.batch_size)))
         saved = time.monotonic()
         for epoch in range(state.epoch, settings.epochs):
@@ -113,26 +115,26 @@ def resume(run: Run, experiment: Experiment, state: State) -> None:
 
 def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
     """Model, method and optimizer on the device, and the training data with the method's own share held back."""
-    name, options, epochs = experiment.method.name, dict(experiment.method.options), experiment.optimization.epochs
-    probe = methods.build(name, Task(len(splits.train), splits.num_classes, 1, epochs), **options)  # what it needs
-    if probe.first_whole_epoch >= epochs:
+    name, epochs = experiment.method.name, experiment.optimization.epochs
+    task = Task(len(splits.train), splits.num_classes, epochs)
+    method = methods.build(name, task, **dict(experiment.method.options))
+    if method.first_whole_epoch >= epochs:
         raise ValueError(
-            f"{name} would never act: its second phase starts after {probe.first_whole_epoch} epochs, the run has "
+            f"{name} would never act: its second phase starts after {method.first_whole_epoch} epochs, the run has "
             f"{epochs}: give a smaller --start-epoch, or more --epochs"
         )
     train_split, meta_split = splits.train, None
-    if probe.meta_share > 0:
+    if method.meta_share > 0:
         order = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(META_SEED))
-        num_meta = max(1, int(probe.meta_share * len(order)))
+        num_meta = max(1, int(method.meta_share * len(order)))
         train_split, meta_split = splits.train.subset(order[num_meta:]), splits.train.subset(order[:num_meta])
     torch.manual_seed(Stream(experiment.seed, 0, "initialisation").number())
-    outputs = splits.num_classes + int(probe.unknown_class)
+    outputs = splits.num_classes + int(method.unknown_class)
     model = models.build(experiment.model.name, outputs, splits.image_shape, **dict(experiment.model.options))
+    methods.check_model(name, method, model)
     if any(parameter.dim() == 4 for parameter in model.parameters()):
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    model = model.to(device)
-    task = Task(len(train_split), splits.num_classes, model.num_features, epochs)
-    method = methods.build(name, task, **options).to(device)
+    model, method = model.to(device), method.to(device)
     return State(model, method, make_optimizer(model, experiment.optimization)), train_split, meta_split
 
 
@@ -153,23 +155,25 @@ def train_epoch(
     order = torch.randperm(len(split), generator=Stream(experiment.seed, epoch, "order").generator())
     noise = Stream(experiment.seed, epoch, "noise")
     metas = meta_batches(meta, size, experiment.seed, epoch)
-    seen = SeenLogits(state.model, len(split))
+    task, extra = state.method.task, int(state.method.unknown_class)
+    logits = torch.zeros(len(split), task.num_classes + extra, device=fabric.device)  # training metrics cost no pass
     total = torch.zeros((), device=fabric.device)
     batches = split.batches(size, order, Stream(experiment.seed, epoch, "augmentation"))
     for step, batch in enumerate(batches):
         seed_noise(noise.number(step), fabric.device)
-        seen.expect(batch)
+        batch = replace(batch, meta=next(metas, None))
         with fabric.autocast():
-            loss = state.method(model, batch, next(metas, None))
+            output = state.method(model, batch)
+        check_output(output, batch, logits.shape[1], experiment.method.name)
         state.optimizer.zero_grad()
-        fabric.backward(loss)
+        fabric.backward(output.loss)
         state.optimizer.step()
         state.method.end_step(state.model)
-        total += loss.detach() * len(batch)
+        total += output.loss.detach() * len(batch)
+        logits[batch.index] = output.logits.detach().to(logits.dtype)
         tell(Stepped(epoch, step))
-    seen.close()
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= split_record("train", seen.logits, split.labels, state.method.task.num_classes, experiment.num_bins)
+    record |= split_record("train", logits, split.labels, task.num_classes, experiment.num_bins)
     return record | {key: float(value) for key, value in state.method.diagnostics().items()}
 
 
@@ -182,27 +186,15 @@ def seed_noise(number: int, device: torch.device) -> None:
         torch.manual_seed(number)
 
 
-class SeenLogits:
-    """Logits of every training sample as the head gave them during the epoch: training metrics cost no second pass."""
-
-    def __init__(self, model: Classifier, num_samples: int) -> None:
-        head = model.head
-        self.logits = torch.zeros(num_samples, head.out_features, device=head.weight.device)
-        self._index: Tensor | None = None
-        self._hook = head.register_forward_hook(self._take)
-
-    def expect(self, batch: Batch) -> None:
-        """The next call of the head belongs to this batch."""
-        self._index = batch.index
-
-    def _take(self, _: Any, __: Any, logits: Tensor) -> None:
-        if self._index is not None and len(logits) == len(self._index):
-            self.logits[self._index] = logits.detach().to(self.logits.dtype)
-            self._index = None
-
-    def close(self) -> None:
-        """Leave the model alone again."""
-        self._hook.remove()
+def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None:
+    """Refuse what is not a loss with the logits of the batch; only shapes are looked at, no value is read."""
+    if not isinstance(output, Output):
+        raise ValueError(f"method {name!r} must return Output(loss, logits), got {type(output).__name__}")
+    if output.logits.shape != (len(batch), num_outputs):
+        raise ValueError(
+            f"method {name!r} must return the logits of its batch, of shape {(len(batch), num_outputs)}, got "
+            f"{tuple(output.logits.shape)}: of several views of a sample, return the one to measure"
+        )
 
 
 def meta_batches(split: Split | None, size: int, seed: int, epoch: int) -> Iterator[Batch]:
@@ -235,4 +227,4 @@ def infer(model: Any, split: Split) -> Tensor:
     """Logits of a whole split, in order, in single precision."""
     model.eval()
     order = torch.arange(len(split))
-    return torch.cat([model(batch.images).float() for batch in split.batches(EVAL_BATCH, order)])
+    return torch.cat([model(batch.inputs).float() for batch in split.batches(EVAL_BATCH, order)])

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
+from torch import nn
+
 from ..contracts import Method, Task
-from ..names import check_options, find, options_of
+from ..names import check_call, check_options, find, options_of
 from .ablations import ABLATIONS
-from .brier import Brier
+from .adaptive import sat, socrates
 from .ccl_sc import ccl_sc
-from .ce import CrossEntropy
-from .ce_dece import CEDECE
-from .flsd import FLSD
-from .focal import Focal
-from .gamblers import gamblers
+from .logits_only import CEDECE, FLSD, Brier, CrossEntropy, Focal, gamblers
 from .mc import MetaCalibration
-from .sat import sat
-from .socrates import socrates
 from .two_phase import TwoPhase
 
-__all__ = ["METHODS", "TwoPhase", "build", "options"]
+__all__ = ["METHODS", "TwoPhase", "build", "check_model", "factory", "options"]
 
 METHODS: dict[str, Callable[..., Method]] = {
     "ce": CrossEntropy,
@@ -36,7 +33,16 @@ METHODS: dict[str, Callable[..., Method]] = {
     **ABLATIONS,
 }
 
-OWN = ("task",)  # what a method takes that is not an option
+NOT_OPTIONS = ("task",)  # what a method takes besides its options
+
+
+def factory(name: str) -> Callable[..., Method]:
+    """The class or function of that name in `METHODS`, or the plug-in from outside.
+
+    >>> factory("focal").__name__
+    'Focal'
+    """
+    return find("method", name, METHODS)
 
 
 def options(name: str) -> dict[str, Any]:
@@ -45,18 +51,42 @@ def options(name: str) -> dict[str, Any]:
     >>> options("gamblers")
     {'reward': 2.2, 'start_epoch': 0}
     """
-    return options_of(find("method", name, METHODS), OWN)
+    return options_of(factory(name), NOT_OPTIONS)
 
 
 def build(name: str, task: Task, **options: Any) -> Method:
-    """The method of that name in `METHODS`, or `module:attribute` from outside, called with the task and its options.
+    """The method of that name in `METHODS`, or a plug-in from outside, called with the task and its options.
 
-    >>> build("focal", Task(num_samples=9, num_classes=2, num_features=4), gamma=1.0).gamma
+    >>> build("focal", Task(num_samples=9, num_classes=2), gamma=1.0).gamma
     1.0
     """
-    make = find("method", name, METHODS)
-    check_options("method", name, make, options, own=OWN)
+    make = factory(name)
+    is_model = isinstance(make, type) and issubclass(make, nn.Module) and not issubclass(make, Method)
+    if is_model or "num_outputs" in signature(make).parameters:
+        raise ValueError(f"method {name!r} is a model: a method is a socrates.contracts.Method, built from its Task")
+    check_options("method", name, make, options, NOT_OPTIONS)
+    check_call("method", name, make, "its task first, then its options", (task,), options)
     method = make(task, **options)
     if not isinstance(method, Method):
         raise ValueError(f"method {name!r} must give a socrates.contracts.Method, got {type(method).__name__}")
     return method
+
+
+def check_model(name: str, method: Method, model: nn.Module) -> None:
+    """Refuse a model without the parts that the method of that name needs.
+
+    >>> check_model("ccl_sc", build("ccl_sc", Task(num_samples=9, num_classes=2)), nn.Linear(4, 2))
+    Traceback (most recent call last):
+    ValueError: ccl_sc needs a model with features(inputs) and a linear layer head, Linear has neither: make it a
+    socrates.contracts.Classifier, or choose a method that needs only logits, such as ce or socrates
+    """
+    parts = {"features": hasattr(model, "features"), "head": isinstance(getattr(model, "head", None), nn.Linear)}
+    if method.needs_features and not all(parts.values()):
+        lacking = (
+            "neither" if not any(parts.values()) else f"no {' or '.join(p for p, there in parts.items() if not there)}"
+        )
+        raise ValueError(
+            f"{name} needs a model with features(inputs) and a linear layer head, {type(model).__name__} has "
+            f"{lacking}: make it a socrates.contracts.Classifier, or choose a method that needs only logits, such as "
+            f"ce or socrates"
+        )

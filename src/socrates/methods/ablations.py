@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from ..losses.socrates import (
     reduce,
     true_class,
 )
-from .adaptive import Adaptive, Penalty
+from .adaptive import Adaptive, Penalty, socrates
 from .two_phase import two_phase
 
 
@@ -161,28 +162,26 @@ class AblatedLoss(AdaptiveTargetLoss):
         return reduce(loss, self.reduction), target
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The hyperparameters of the loss, which the appendix retains in every ablation whether it uses them or not."""
-
-    gamma: float
-    alpha: float
-    start_epoch: int
-    target_over: TargetOver
-
-
-def _variant(task: Task, settings: Settings, formula: Formula, penalty: Penalty) -> Method:
+def _variant(
+    task: Task,
+    formula: Formula,
+    penalty: Penalty,
+    gamma: float,
+    alpha: float,
+    start_epoch: int,
+    target_over: TargetOver,
+) -> Method:
     """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
-    first = AblatedLoss(None, settings.gamma, alpha=1.0, formula=formula, penalty=penalty)
-    then = AblatedLoss(
-        task.num_samples,
-        settings.gamma,
-        settings.alpha,
-        formula=formula,
-        penalty=penalty,
-        target_over=settings.target_over,
-    )
-    return two_phase(Adaptive(task, first, penalty), Adaptive(task, then, penalty), settings.start_epoch)
+    first = AblatedLoss(None, gamma, alpha=1.0, formula=formula, penalty=penalty)
+    then = AblatedLoss(task.num_samples, gamma, alpha, formula=formula, penalty=penalty, target_over=target_over)
+    return two_phase(Adaptive(task, first, penalty), Adaptive(task, then, penalty), start_epoch)
+
+
+def _explained(make: Callable[..., Method], what: str | None) -> Callable[..., Method]:
+    """The appendix retains the loss's hyperparameters in every ablation, whether it uses them or not."""
+    shared = (inspect.getdoc(socrates) or "").partition("Options:\n")[2]
+    make.__doc__ = f"{inspect.cleandoc(what or '')}\n\nOptions:\n{shared}"
+    return make
 
 
 def ablation(formula: Formula) -> Callable[..., Method]:
@@ -191,10 +190,9 @@ def ablation(formula: Formula) -> Callable[..., Method]:
     def method(
         task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
     ) -> Method:
-        return _variant(task, Settings(gamma, alpha, start_epoch, target_over), formula, uncertainty_penalty)
+        return _variant(task, formula, uncertainty_penalty, gamma, alpha, start_epoch, target_over)
 
-    method.__doc__ = formula.__doc__
-    return method
+    return _explained(method, formula.__doc__)
 
 
 def beta_known(
@@ -209,9 +207,12 @@ def beta_known(
     """Penalty 2: the unknown class takes no part in beta's maximum; `clamp=False` lets beta fall below 0, as released.
 
     With beta in [0, 1], as the appendix has it, penalties 1 and 2 are the same function.
+
+    Options:
+        clamp: whether beta stays at 0 or above
     """
-    settings = Settings(gamma, alpha, start_epoch, target_over)
-    return _variant(task, settings, full, partial(known_penalty, clamp=clamp))
+    penalty = partial(known_penalty, clamp=clamp)
+    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
 
 
 def beta_fixed(
@@ -224,11 +225,16 @@ def beta_fixed(
     value: float = 0.25,
     when: Trailing = "true",
 ) -> Method:
-    """Penalty 3: beta is `value` where the true class trails; `when="unknown"` tests the released code's condition."""
+    """Penalty 3: beta is `value` where the true class trails; `when="unknown"` tests the released code's condition.
+
+    Options:
+        value: of beta, in [0, 1]
+        when: which class must trail the best wrong one for it: "true" or "unknown"
+    """
     if when not in ("true", "unknown") or not 0 <= value <= 1:
         raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
     penalty = partial(fixed_penalty, value=value, when=when)
-    return _variant(task, Settings(gamma, alpha, start_epoch, target_over), full, penalty)
+    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
 
 
 ABLATIONS: dict[str, Callable[..., Method]] = {
@@ -242,6 +248,6 @@ ABLATIONS: dict[str, Callable[..., Method]] = {
     "socrates:no-focal-true-no-beta": ablation(no_focal_true_no_beta),
     "socrates:no-target": ablation(no_target),
     "socrates:no-target-no-focal": ablation(no_target_no_focal),
-    "socrates:beta-known": beta_known,
-    "socrates:beta-fixed": beta_fixed,
+    "socrates:beta-known": _explained(beta_known, beta_known.__doc__),
+    "socrates:beta-fixed": _explained(beta_fixed, beta_fixed.__doc__),
 }

@@ -1,15 +1,18 @@
-"""What SAT, Socrates and its ablations share: a loss with an adaptive target, and curves of what it did."""
+"""Methods with an adaptive target, one number a sample: self-adaptive training and the Socrates loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..contracts import Batch, Classifier, Method, Task
-from ..losses.socrates import AdaptiveTargetLoss, at_least_single
+from ..contracts import Batch, Method, Output, Task
+from ..losses import SATLoss, SocratesLoss, uncertainty_penalty
+from ..losses.socrates import AdaptiveTargetLoss, TargetOver, at_least_single
 from .epoch_means import EpochMeans
+from .logits_only import KnownCrossEntropy
+from .two_phase import two_phase
 
 Penalty = Callable[[Tensor, Tensor], Tensor]
 
@@ -25,15 +28,15 @@ class Adaptive(Method):
         self.penalty = penalty
         self.means = EpochMeans("target") if penalty is None else EpochMeans("target", "beta")
 
-    def start_epoch(self, epoch: int, model: Classifier) -> None:
+    def start_epoch(self, epoch: int, model: nn.Module) -> None:
         self.means.reset()
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        logits = model(batch.images)  # (B, C + 1)
+    def forward(self, model: nn.Module, batch: Batch) -> Output:
+        logits = model(batch.inputs)  # (B, C + 1)
         loss = self.criterion(logits, batch.labels, batch.index)
         if self.training:
             self._observe(logits.detach(), batch)
-        return loss
+        return Output(loss, logits)
 
     @torch.no_grad()
     def _observe(self, logits: Tensor, batch: Batch) -> None:
@@ -50,3 +53,30 @@ class Adaptive(Method):
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         return self.means.read()
+
+
+def sat(task: Task, *, alpha: float = 0.9, start_epoch: int = 0) -> Method:
+    """Self-adaptive training (Huang et al. 2020); before `start_epoch` cross-entropy on the known classes.
+
+    Options:
+        alpha: momentum of each sample's target: the share of the past that an epoch keeps
+        start_epoch: epochs of cross-entropy before it
+    """
+    return two_phase(KnownCrossEntropy(task), Adaptive(task, SATLoss(task.num_samples, alpha)), start_epoch)
+
+
+def socrates(
+    task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
+) -> Method:
+    """The Socrates loss; before `start_epoch` every target is 1 and none moves.
+
+    Options:
+        gamma: of the focal term: how much less easy samples count; smaller if the model is underconfident
+        alpha: momentum of each sample's target: the share of the past that an epoch keeps
+        start_epoch: epochs before the targets begin to move
+        target_over: whether targets follow the softmax over all outputs ("all") or the known classes ("known")
+    """
+    then = SocratesLoss(task.num_samples, gamma, alpha, target_over=target_over)
+    # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
+    first = SocratesLoss(None, gamma, alpha=1.0)
+    return two_phase(Adaptive(task, first, uncertainty_penalty), Adaptive(task, then, uncertainty_penalty), start_epoch)

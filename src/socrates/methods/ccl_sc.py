@@ -11,20 +11,25 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ..contracts import Batch, Classifier, Method, ShareOfEpochs, Task
+from ..contracts import Batch, Classifier, Inputs, Method, Output, ShareOfEpochs, Task
 from ..losses import KeyQueue, contrastive_loss
-from .ce import CrossEntropy
+from .logits_only import CrossEntropy
 from .two_phase import two_phase
+
+HALF = ShareOfEpochs(0.5)
 
 
 class Contrastive(Method):
     """CCL-SC from the first epoch: the momentum encoder starts as a copy of the model that `start_epoch` is given.
 
-    To resume, call `start_epoch` before `load_state_dict`, so that there is an encoder to load into, and again when
+    To resume, call `start_epoch` before `load_state_dict`, so that there is something to load into, and again when
     the epoch starts.
     """
 
+    needs_features = True
     encoder: Classifier | None
+    correct: KeyQueue
+    errors: KeyQueue
 
     def __init__(
         self,
@@ -41,21 +46,31 @@ class Contrastive(Method):
                 f"ccl_sc needs a weight of at least 0, a momentum in [0, 1] and a temperature above 0, "
                 f"got weight={weight}, momentum={momentum} and temperature={temperature}"
             )
+        if queue_size < 1:
+            raise ValueError(f"ccl_sc needs a queue_size of at least 1, got {queue_size}")
         self.weight = weight
         self.momentum = momentum
+        self.queue_size = queue_size
         self.temperature = temperature
-        self.correct = KeyQueue(queue_size, task.num_features)  # class: the label
-        self.errors = KeyQueue(queue_size, task.num_features)  # class: the prediction
-        self.register_module("encoder", None)
-        self.pending: tuple[Tensor, Tensor, Tensor] | None = None  # images, labels and predictions of this step
+        self.pending: tuple[Inputs, Tensor, Tensor] | None = None  # inputs, labels and predictions of this step
+        self._forget()
 
-    def start_epoch(self, epoch: int, model: Classifier) -> None:
+    def _forget(self) -> None:
+        for part in ("correct", "errors", "encoder"):
+            self.register_module(part, None)
+
+    def start_epoch(self, epoch: int, model: Any) -> None:
         self.pending = None
         if self.encoder is None:
+            device = model.head.weight.device
+            self.correct = KeyQueue(self.queue_size, model.head.in_features).to(device)  # class: the label
+            self.errors = KeyQueue(self.queue_size, model.head.in_features).to(device)  # class: the prediction
             self.encoder = momentum_encoder(model).eval()
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        features = model.features(batch.images)  # (B, D)
+    def forward(self, model: Any, batch: Batch) -> Output:
+        if self.encoder is None:
+            raise RuntimeError("ccl_sc has no queues yet: call start_epoch(epoch, model) before the first step")
+        features = model.features(batch.inputs)  # (B, D)
         logits = model.head(features)  # (B, C)
         confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
         loss = F.cross_entropy(logits, batch.labels)
@@ -63,23 +78,19 @@ class Contrastive(Method):
             features, batch.labels, confidence, self.correct.read(), self.errors.read(), self.temperature
         )
         if self.training:
-            self.pending = (batch.images, batch.labels, predicted)
+            self.pending = (batch.inputs, batch.labels, predicted)
         # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
-        return loss + self.weight * (self.correct.full & self.errors.full) * contrast.mean()
+        return Output(loss + self.weight * (self.correct.full & self.errors.full) * contrast.mean(), logits)
 
     @torch.no_grad()
-    def end_step(self, model: Classifier) -> None:
-        if self.encoder is None:
-            raise RuntimeError(
-                "ccl_sc has no momentum encoder yet: call start_epoch(epoch, model) before the first step"
-            )
-        if self.pending is None:
+    def end_step(self, model: nn.Module) -> None:
+        if self.encoder is None or self.pending is None:
             return
         follow(self.encoder, model, self.momentum)
-        images, labels, predicted = self.pending
+        inputs, labels, predicted = self.pending
         self.pending = None
         right = predicted == labels
-        keys = self.encoder(images)
+        keys = self.encoder(inputs)
         for start in range(0, len(keys), self.correct.size):  # once, unless the batch is larger than a queue
             part = slice(start, start + self.correct.size)
             self.correct.enqueue(keys[part], labels[part], keep=right[part])
@@ -101,7 +112,7 @@ class Contrastive(Method):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         saved = any(name.startswith(f"{prefix}encoder.") for name in state_dict)
         if not saved:
-            self.encoder = None  # saved before the first epoch: the next start_epoch copies the model
+            self._forget()  # saved before the first epoch: the next start_epoch builds them
         elif self.encoder is None:
             raise RuntimeError(
                 "ccl_sc has no encoder to load into: call start_epoch(epoch, model) before load_state_dict"
@@ -137,13 +148,21 @@ def ccl_sc(
     momentum: float = 0.99,
     queue_size: int = 3000,
     temperature: float = 0.1,
-    start_epoch: int | ShareOfEpochs = ShareOfEpochs(0.5),  # noqa: B008
+    start_epoch: int | ShareOfEpochs = HALF,
 ) -> Method:
     """CCL-SC (Wu et al. 2024): a confidence-weighted contrastive term, after cross-entropy until `start_epoch`.
 
     By default that is half of the training, the paper's 150 of 300 epochs. The term acts once both queues are full,
     which errors may take long to do where there are few: `queue_fill` in the records says how full the emptier one is.
+
+    Options:
+        weight: of the contrastive term beside cross-entropy
+        momentum: share of its past that the encoder of the keys keeps in a step
+        queue_size: keys of right and of wrong answers that are remembered, each
+        temperature: that similarities are divided by; the lower, the more the nearest keys count
+        start_epoch: epochs of cross-entropy before the contrastive term, half of all by default
     """
-    start_epoch = int(start_epoch * task.epochs) if isinstance(start_epoch, ShareOfEpochs) else start_epoch
+    if isinstance(start_epoch, ShareOfEpochs):
+        start_epoch = start_epoch.of(task.epochs)
     then = Contrastive(task, weight=weight, momentum=momentum, queue_size=queue_size, temperature=temperature)
     return two_phase(CrossEntropy(task), then, start_epoch)

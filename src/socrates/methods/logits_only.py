@@ -1,14 +1,118 @@
-"""What the methods share whose loss is a function of logits and labels alone."""
+"""The methods whose loss is a function of logits and labels alone."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from ..contracts import Batch, Classifier, Method
+from ..contracts import Batch, Method, Output, Task
+from ..losses import brier_loss, dece, flsd_loss, focal_loss, gamblers_loss
+from ..losses.gamblers import check_reward
+from ..losses.socrates import check_gamma
+from .two_phase import two_phase
 
 
 class LogitsOnly(Method):
     """A method without state: it trains on the objective that it reports on held-out data, `validation_loss`."""
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        return self.validation_loss(model(batch.images), batch.labels)
+    def forward(self, model: nn.Module, batch: Batch) -> Output:
+        logits = model(batch.inputs)
+        return Output(self.validation_loss(logits, batch.labels), logits)
+
+
+class CrossEntropy(LogitsOnly):
+    """Cross-entropy over the known classes.
+
+    >>> import torch
+    >>> CrossEntropy(Task(num_samples=9, num_classes=2)).validation_loss(torch.zeros(1, 2), torch.tensor([0]))
+    tensor(0.6931)
+    """
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels)
+
+
+class KnownCrossEntropy(CrossEntropy):
+    """Cross-entropy over the known classes of a model with an unknown class: its last logit is left out."""
+
+    unknown_class = True
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return super().validation_loss(logits[:, :-1], labels)
+
+
+class CEDECE(LogitsOnly):
+    """Cross-entropy plus `weight` times the differentiable ECE of the batch (the paper's tables call this MC).
+
+    Options:
+        weight: of the differentiable calibration error beside cross-entropy; 0 is cross-entropy
+    """
+
+    def __init__(self, task: Task, *, weight: float = 0.5) -> None:
+        super().__init__(task)
+        if not weight >= 0:
+            raise ValueError(f"ce_dece: weight must be at least 0, got {weight}: 0 is cross-entropy")
+        self.weight = weight
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
+
+
+class Brier(LogitsOnly):
+    """The Brier score: squared distance between probabilities and label."""
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return brier_loss(logits, labels).mean()
+
+
+class Focal(LogitsOnly):
+    """Focal loss (Lin et al. 2020): easy samples count less, the more so the larger gamma.
+
+    Options:
+        gamma: how much less easy samples count; 0 is cross-entropy
+    """
+
+    def __init__(self, task: Task, *, gamma: float = 2.0) -> None:
+        super().__init__(task)
+        self.gamma = check_gamma(gamma)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return focal_loss(logits, labels, self.gamma).mean()
+
+
+class FLSD(LogitsOnly):
+    """Sample-dependent focal loss (FLSD-53, Mukhoti et al. 2020): gamma 5 or 3 for hard samples, `gamma` for others.
+
+    Options:
+        gamma: focal loss's gamma for samples whose true class has a probability of at least one half
+    """
+
+    def __init__(self, task: Task, *, gamma: float = 3.0) -> None:
+        super().__init__(task)
+        self.gamma = check_gamma(gamma)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return flsd_loss(logits, labels, self.gamma).mean()
+
+
+class Gamblers(LogitsOnly):
+    """Deep Gamblers from the first epoch."""
+
+    unknown_class = True
+
+    def __init__(self, task: Task, *, reward: float = 2.2) -> None:
+        super().__init__(task)
+        self.reward = check_reward(reward)
+
+    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return gamblers_loss(logits, labels, self.reward).mean()
+
+
+def gamblers(task: Task, *, reward: float = 2.2, start_epoch: int = 0) -> Method:
+    """Deep Gamblers (Liu et al. 2019); before `start_epoch` cross-entropy on the known classes.
+
+    Options:
+        reward: what a right bet pays; the lower, the sooner the model abstains, at least 1
+        start_epoch: epochs of cross-entropy before it
+    """
+    return two_phase(KnownCrossEntropy(task), Gamblers(task, reward=reward), start_epoch)

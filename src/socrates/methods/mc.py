@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..contracts import Batch, Classifier, Method, Task
+from ..contracts import Batch, Method, Output, Task
 from ..losses import dece, smoothed_labels
 
 
@@ -15,9 +17,15 @@ class MetaCalibration(Method):
 
     Each step asks how cross-entropy and the differentiable ECE of a meta batch change with the smoothing, if the last
     layer took one step of SGD at `virtual_rate` on the smoothed labels; Adam moves the smoothing at `meta_rate`; then
-    the model learns from the labels so smoothed. `weight` is that of the ECE.
+    the model learns from the labels so smoothed.
+
+    Options:
+        weight: of the differentiable calibration error beside cross-entropy, in what the smoothing is judged by
+        virtual_rate: rate of the virtual step of the last layer
+        meta_rate: Adam's rate for the smoothing
     """
 
+    needs_features = True
     meta_share = 0.1
     omega: Tensor
     epsilon: Tensor
@@ -35,23 +43,23 @@ class MetaCalibration(Method):
         self.register_buffer("epsilon", torch.zeros(task.num_classes))
         self.adam = nn.ModuleDict({"omega": Adam(self.omega, meta_rate), "epsilon": Adam(self.epsilon, meta_rate)})
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        features = model.features(batch.images)  # (B, D)
+    def forward(self, model: Any, batch: Batch) -> Output:
+        features = model.features(batch.inputs)  # (B, D)
         logits = model.head(features)  # (B, C)
         if self.training:
-            if meta is None:
-                raise ValueError(
-                    "mc needs a meta batch in every step: hold back meta_share of the training data for it"
-                )
-            omega_slope, epsilon_slope = self.slopes(model, batch, features.detach(), logits.detach(), meta)
+            omega_slope, epsilon_slope = self.slopes(model, batch, features.detach(), logits.detach())
             self.omega.add_(self.adam["omega"](omega_slope)).clamp_(min=0.0)
             self.epsilon.add_(self.adam["epsilon"](epsilon_slope)).clamp_(0.0, 0.5)
-        return F.cross_entropy(logits, smoothed_labels(batch.labels, self.omega, self.epsilon).to(logits.dtype))
+        soft = smoothed_labels(batch.labels, self.omega, self.epsilon).to(logits.dtype)
+        return Output(F.cross_entropy(logits, soft), logits)
 
-    def slopes(self, model: Classifier, batch: Batch, features: Tensor, logits: Tensor, meta: Batch) -> list[Tensor]:
+    def slopes(self, model: Any, batch: Batch, features: Tensor, logits: Tensor) -> list[Tensor]:
         """The gradient of the outer loss with respect to omega and epsilon, through the virtual step."""
+        meta = batch.meta
+        if meta is None:
+            raise ValueError("mc needs a meta batch in every step: hold back meta_share of the training data for it")
         with torch.no_grad():
-            meta_features = model.features(meta.images)
+            meta_features = model.features(meta.inputs)
         with torch.enable_grad():
             smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
             soft = smoothed_labels(batch.labels, *smoothing)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..contracts import Batch, Classifier, Method
+from ..contracts import Batch, Method, Output
 
 
 class TwoPhase(Method):
@@ -14,7 +14,7 @@ class TwoPhase(Method):
 
     >>> from socrates.contracts import Task
     >>> from socrates.methods import build
-    >>> task = Task(num_samples=9, num_classes=2, num_features=4)
+    >>> task = Task(num_samples=9, num_classes=2)
     >>> TwoPhase(build("ce", task), build("focal", task), switch_epoch=10).active
     CrossEntropy()
     """
@@ -29,6 +29,7 @@ class TwoPhase(Method):
                 f"{type(then).__name__} has unknown_class={then.unknown_class}"
             )
         self.unknown_class = then.unknown_class
+        self.needs_features = first.needs_features or then.needs_features
         self.meta_share = max(first.meta_share, then.meta_share)
         self.first = first
         self.then = then
@@ -40,14 +41,14 @@ class TwoPhase(Method):
         """The method of the present epoch."""
         return self.first if self.epoch < self.switch_epoch else self.then
 
-    def start_epoch(self, epoch: int, model: Classifier) -> None:
+    def start_epoch(self, epoch: int, model: nn.Module) -> None:
         self.epoch = epoch
         self.active.start_epoch(epoch, model)
 
-    def forward(self, model: Classifier, batch: Batch, meta: Batch | None = None) -> Tensor:
-        return self.active(model, batch, meta)
+    def forward(self, model: nn.Module, batch: Batch) -> Output:
+        return self.active(model, batch)
 
-    def end_step(self, model: Classifier) -> None:
+    def end_step(self, model: nn.Module) -> None:
         self.active.end_step(model)
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:

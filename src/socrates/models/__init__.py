@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from inspect import signature
+from typing import Any
 
+import torch
 from torch import nn
 
-from ..contracts import Classifier
-from ..names import check_options, find, options_of
+from ..contracts import Method
+from ..names import check_call, check_options, find, options_of
 from .cnn import CNN
 from .mlp import MLP
 from .resnet34 import ResNet34
@@ -18,9 +20,9 @@ from .vgg16 import VGG16
 from .vit import ViT
 from .vit_transfer import ViTTransfer
 
-__all__ = ["MODELS", "build", "options"]
+__all__ = ["MODELS", "build", "factory", "options"]
 
-MODELS: dict[str, Callable[..., Classifier]] = {
+MODELS: dict[str, Callable[..., nn.Module]] = {
     "mlp": MLP,
     "cnn": CNN,
     "resnet20": ResNet20,
@@ -32,7 +34,16 @@ MODELS: dict[str, Callable[..., Classifier]] = {
     "vit_transfer": ViTTransfer,
 }
 
-OWN = ("num_outputs", "image_shape")  # what a model takes that is not an option
+NOT_OPTIONS = ("num_outputs", "image_shape")  # what a model takes besides its options
+
+
+def factory(name: str) -> Callable[..., nn.Module]:
+    """The class or function of that name in `MODELS`, or the plug-in from outside.
+
+    >>> factory("mlp").__name__
+    'MLP'
+    """
+    return find("model", name, MODELS)
 
 
 def options(name: str) -> dict[str, Any]:
@@ -41,36 +52,48 @@ def options(name: str) -> dict[str, Any]:
     >>> options("mlp")
     {'width': 128, 'depth': 2}
     """
-    return options_of(find("model", name, MODELS), OWN)
+    return options_of(factory(name), NOT_OPTIONS)
 
 
-def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **options: Any) -> Classifier:
-    """The model of that name in `MODELS`, or `module:attribute` from outside; images are (channels, height, width).
+def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **options: Any) -> nn.Module:
+    """The model of that name in `MODELS`, or a plug-in from outside; images are (channels, height, width).
+
+    A plug-in is called with num_outputs, with image_shape if it takes that, and with its options.
 
     >>> build("mlp", num_outputs=11, image_shape=(1, 8, 8), width=32).head
     Linear(in_features=32, out_features=11, bias=True)
     """
-    make = find("model", name, MODELS)
+    make = factory(name)
     if num_outputs < 1 or len(image_shape) != 3 or min(image_shape) < 1:
         raise ValueError(
             f"a model needs num_outputs of at least 1 and image_shape (channels, height, width), "
             f"got {num_outputs} and {image_shape}"
         )
-    check_options("model", name, make, options, own=OWN)
-    return _checked(name, make(num_outputs=num_outputs, image_shape=tuple(image_shape), **options), num_outputs)
+    if isinstance(make, type) and issubclass(make, Method):
+        raise ValueError(f"model {name!r} is a method: a model is a torch module, built from num_outputs")
+    check_options("model", name, make, options, NOT_OPTIONS)
+    sizes: dict[str, Any] = {"num_outputs": num_outputs, "image_shape": tuple(image_shape)}
+    parameters = signature(make).parameters.values()
+    if not any(each.name == "image_shape" or each.kind is each.VAR_KEYWORD for each in parameters):
+        del sizes["image_shape"]
+    check_call("model", name, make, "num_outputs, image_shape if it needs it, and its options", (), sizes | options)
+    model = make(**sizes, **options)
+    _check_outputs(name, model, num_outputs, image_shape)
+    return model
 
 
-def _checked(name: str, model: object, num_outputs: int) -> Classifier:
-    """The model, if it has the parts of a Classifier and as many outputs as asked for."""
-    parts = ("features", "head", "num_features")
-    missing = [part for part in parts if not hasattr(model, part)]
-    if not isinstance(model, nn.Module) or missing:
-        raise ValueError(
-            f"model {name!r} must give a socrates.contracts.Classifier, or a torch module with {', '.join(parts)}: "
-            f"got {type(model).__name__}{' without ' + ', '.join(missing) if missing else ''}"
-        )
-    head = model.head
-    shape = (model.num_features, num_outputs)
-    if not isinstance(head, nn.Linear) or (head.in_features, head.out_features) != shape:
-        raise ValueError(f"model {name!r} must have a head torch.nn.Linear{shape}, got {head}")
-    return cast(Classifier, model)
+def _check_outputs(name: str, model: object, num_outputs: int, image_shape: tuple[int, int, int]) -> None:
+    """Refuse what gives no logits, one for each output: a head tells at once, otherwise two black images are tried."""
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model {name!r} must give a torch module, got {type(model).__name__}")
+    head = getattr(model, "head", None)
+    found: object = (2, head.out_features) if isinstance(head, nn.Linear) and hasattr(model, "features") else None
+    if found is None:
+        try:
+            with torch.no_grad():
+                found = tuple(model.eval()(torch.zeros(2, *image_shape)).shape)
+        except Exception as error:  # whatever its layers raise
+            raise ValueError(f"model {name!r} does not take images of shape {image_shape}: {error}") from error
+        model.train()
+    if found != (2, num_outputs):
+        raise ValueError(f"model {name!r} must give {num_outputs} logits an image, two images gave the shape {found}")

@@ -10,8 +10,11 @@ from ..contracts import Classifier
 class CNN(Classifier):
     """Four 3x3 convolutions of `width` to 8 `width` channels with batch norm, two of them halving the image.
 
-    >>> CNN(10, (1, 8, 8)).num_features
-    64
+    Options:
+        width: channels of the first convolution; the last has eight times as many
+
+    >>> CNN(10, (1, 8, 8)).head
+    Linear(in_features=64, out_features=10, bias=True)
     """
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 8) -> None:
@@ -25,9 +28,8 @@ class CNN(Classifier):
             )
             for before, after, stride in zip(channels[:-1], channels[1:], (1, 2, 1, 2), strict=True)
         ]
-        self.num_features = channels[-1]
         self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.head = nn.Linear(self.num_features, num_outputs)
+        self.head = nn.Linear(channels[-1], num_outputs)
 
-    def features(self, images: Tensor) -> Tensor:
-        return self.body(images)
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)

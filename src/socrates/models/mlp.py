@@ -12,6 +12,10 @@ from ..contracts import Classifier
 class MLP(Classifier):
     """A multilayer perceptron: `depth` hidden layers of `width` units.
 
+    Options:
+        width: units of each hidden layer
+        depth: hidden layers
+
     >>> MLP(10, (1, 8, 8), width=32).head
     Linear(in_features=32, out_features=10, bias=True)
     """
@@ -24,9 +28,8 @@ class MLP(Classifier):
             raise ValueError(f"mlp needs a width and a depth of at least 1, got {width} and {depth}")
         sizes = [math.prod(image_shape), *[width] * (depth - 1)]
         layers = [nn.Sequential(nn.Linear(size, width), nn.ReLU()) for size in sizes]
-        self.num_features = width
         self.body = nn.Sequential(nn.Flatten(), *layers)
         self.head = nn.Linear(width, num_outputs)
 
-    def features(self, images: Tensor) -> Tensor:
-        return self.body(images)
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)

@@ -9,12 +9,15 @@ from .residual import BasicBlock, check_size, init_kaiming, stages
 
 
 class ResNet34(Classifier):
-    """ResNet-34 for 224x224: a 7x7 stem with max pool, basic blocks [3, 4, 6, 3] (21.3 M parameters)."""
+    """ResNet-34 for 224x224: a 7x7 stem with max pool, basic blocks [3, 4, 6, 3] (21.3 M parameters).
+
+    Options:
+        width: channels of the first stage; each further one doubles them
+    """
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
         super().__init__()
         check_size("resnet34", image_shape, 32)
-        self.num_features = 8 * width
         self.body = nn.Sequential(
             nn.Conv2d(image_shape[0], width, 7, stride=2, padding=3, bias=False),
             nn.BatchNorm2d(width),
@@ -24,8 +27,8 @@ class ResNet34(Classifier):
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )
-        self.head = nn.Linear(self.num_features, num_outputs)
+        self.head = nn.Linear(8 * width, num_outputs)
         init_kaiming(self)
 
-    def features(self, images: Tensor) -> Tensor:
-        return self.body(images)
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)

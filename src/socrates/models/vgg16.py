@@ -21,7 +21,6 @@ class VGG16(Classifier):
                 f"vgg16 needs images of 32x32, got {image_shape[1]}x{image_shape[2]}: "
                 f"use mlp, cnn or resnet20 for smaller images and resnet34 for larger"
             )
-        self.num_features = 512
         self.body = nn.Sequential(
             *_convolutions(image_shape[0]),
             nn.Flatten(),
@@ -35,8 +34,8 @@ class VGG16(Classifier):
         for module in self.modules():
             _init(module)
 
-    def features(self, images: Tensor) -> Tensor:
-        return self.body(images)
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)
 
 
 def _convolutions(channels: int) -> list[nn.Module]:

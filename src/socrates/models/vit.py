@@ -12,8 +12,16 @@ from ..contracts import Classifier
 class ViT(Classifier):
     """A pre-norm vision transformer of the paper's sizes (19 M parameters).
 
-    >>> ViT(10, (1, 8, 8), dim=32, depth=1, heads=2).num_features
-    32
+    Options:
+        patch: side of the squares in pixels that images are cut into
+        dim: numbers that stand for a patch
+        depth: transformer blocks
+        heads: of attention, a divisor of dim
+        mlp_ratio: hidden units of a block's perceptron, as a multiple of dim
+        dropout: share of units that training drops
+
+    >>> ViT(10, (1, 8, 8), dim=32, depth=1, heads=2).head
+    Linear(in_features=32, out_features=10, bias=True)
     """
 
     def __init__(
@@ -37,7 +45,6 @@ class ViT(Classifier):
         if dim % heads:
             raise ValueError(f"vit needs a dim that is a multiple of heads, got dim={dim} and heads={heads}")
         num_patches = (height // patch) * (width // patch)
-        self.num_features = dim
         self.patches = nn.Conv2d(channels, dim, patch, stride=patch)
         self.token = nn.Parameter(torch.zeros(1, 1, dim))
         self.position = nn.Parameter(torch.zeros(1, num_patches + 1, dim))
@@ -55,9 +62,9 @@ class ViT(Classifier):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
 
-    def features(self, images: Tensor) -> Tensor:
-        patches = self.patches(images).flatten(2).transpose(1, 2)  # (B, patches, dim)
-        tokens = torch.cat([self.token.expand(len(images), -1, -1), patches], dim=1)
+    def features(self, inputs: Tensor) -> Tensor:
+        patches = self.patches(inputs).flatten(2).transpose(1, 2)  # (B, patches, dim)
+        tokens = torch.cat([self.token.expand(inputs.shape[0], -1, -1), patches], dim=1)
         return self.norm(self.blocks(self.dropout(tokens + self.position))[:, 0])
 
 

@@ -10,7 +10,11 @@ from ..contracts import Classifier
 
 
 class ViTTransfer(Classifier):
-    """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id."""
+    """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id.
+
+    Options:
+        source: the pretrained model: a local folder or a hub id
+    """
 
     pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
 
@@ -27,13 +31,12 @@ class ViTTransfer(Classifier):
         expected = (config.num_channels, config.image_size, config.image_size)
         if tuple(image_shape) != expected:
             raise ValueError(f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}")
-        self.num_features = config.hidden_size
-        self.head = nn.Linear(self.num_features, num_outputs)
+        self.head = nn.Linear(config.hidden_size, num_outputs)
         nn.init.normal_(self.head.weight, 0.0, 0.02)
         nn.init.zeros_(self.head.bias)
 
-    def features(self, images: Tensor) -> Tensor:
-        return self.body(pixel_values=images).last_hidden_state[:, 0]
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(pixel_values=inputs).last_hidden_state[:, 0]
 
 
 def _pretrained(source: str) -> Any:
