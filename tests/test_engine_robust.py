@@ -23,7 +23,7 @@ from rich.console import Console
 from socrates import cli
 from socrates.engine import evaluate, run_all, train
 from socrates.engine.events import Closed, EpochDone, Started, Stepped
-from socrates.engine.lock import held
+from socrates.engine.guard import held
 from socrates.engine.studies.display import RunDisplay, TensorBoard
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import EpochRecord, Run, replacing
@@ -331,7 +331,7 @@ def test_files_have_the_mode_that_the_user_wants(tmp_path):
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.rglob("*") if path.is_file()}
-    assert len(modes) == 8
+    assert len(modes) == 9
     assert set(modes.values()) == {0o640}, modes
 
 

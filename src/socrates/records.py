@@ -1,6 +1,7 @@
 """A run's directory: the interface between those who train and those who report.
 
 experiment.json       what was asked for
+data.json             the fingerprint of the data that it began with
 epochs.jsonl          one line an epoch
 checkpoint.pt         the state after the last whole epoch, until the run is finished
 predictions/*.npz     logits and labels of val and test at kept epochs
@@ -19,14 +20,17 @@ import glob
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import Experiment, resolve
 
 Array = NDArray[Any]
@@ -182,8 +186,22 @@ class Run:
         path = self.directory / "experiment.json"
         try:
             return resolve(Experiment.from_json(read_json(path)), trust_code=False)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise ValueError(words if str(path) in words else f"{path} is damaged ({words})") from error
+
+    @property
+    def data(self) -> Fingerprint | None:
+        """What the data were when the run began; None if an earlier version began it."""
+        path = self.directory / "data.json"
+        try:
+            return Fingerprint.from_json(read_json(path)) if path.is_file() else None
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}; delete it if the data are still the same") from error
+
+    def save_data(self, data: Fingerprint) -> None:
+        """Write data.json."""
+        write_json(self.directory / "data.json", dataclasses.asdict(data))
 
     @property
     def finished(self) -> bool:
@@ -283,8 +301,23 @@ class Run:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
-        write_json(self.directory / "finished.json", summary)
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        write_json(self.directory / "finished.json", {**summary, "finished": now})
         self.checkpoint.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove all that training left, so that it begins anew; the mark of a whole run goes first."""
+        for pattern in (
+            "finished.json",
+            "data.json",
+            "evaluation*.json",
+            "epochs.jsonl",
+            "checkpoint*",
+            "predictions/*",
+        ):
+            for path in self.directory.glob(pattern):
+                path.unlink()
+        shutil.rmtree(self.directory / "tensorboard", ignore_errors=True)
 
     def summary(self) -> dict[str, Any]:
         """What `finish` wrote."""
@@ -292,6 +325,16 @@ class Run:
         if not isinstance(summary, dict):
             raise ValueError(f"{self.directory / 'finished.json'} is damaged: {summary!r} is no summary of a run")
         return summary
+
+    @property
+    def finished_on(self) -> str:
+        """The day and time when the run became whole; earlier versions left it to the file."""
+        summary = self.summary()
+        try:
+            date = datetime.fromisoformat(summary["finished"])
+        except (LookupError, TypeError, ValueError):
+            date = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
+        return f"{date:%Y-%m-%d %H:%M}"
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -321,7 +364,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong first is what is told
+            temporary.unlink(missing_ok=True)
         raise
 
 

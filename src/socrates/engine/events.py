@@ -45,11 +45,11 @@ class EpochDone:
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is whole; `already` if it was before anybody asked."""
+    """The run is whole; if it was before, `already` says since when."""
 
     experiment: Experiment
     run: Run
-    already: bool = False
+    already: str = ""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def outcomes(
         if run is None:
             missing.append(experiment)
         else:
-            tell(Finished(experiment, run, already=True))
+            tell(Finished(experiment, run, already="before"))
             yield experiment, run
     for experiment, reason in _attempts(missing, place, pool, tell):
         if reason is None:

@@ -70,7 +70,8 @@ class RunDisplay:
         collapsed = event.run.summary().get("collapsed")
         if collapsed:
             self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}", highlight=False)
-        self.console.print(f"finished: {event.run.directory}", highlight=False, soft_wrap=True, markup=False)
+        words = f"{event.already or 'finished'}: {event.run.directory}"
+        self.console.print(words, highlight=False, soft_wrap=True, markup=False)
 
     def stop(self) -> None:
         """No bar any more."""
