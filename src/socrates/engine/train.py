@@ -17,6 +17,7 @@ from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
 from socrates.engine.epoch import collapse_record, confidence_record, split_record
 from socrates.engine.evaluate import evaluate
+from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
 from socrates.engine.state import State
@@ -28,28 +29,6 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 META_SEED = 42
 
 
-class Watcher:
-    """What a run tells while it goes on; the command line shows it, tests count it."""
-
-    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
-        """Training starts, or continues, at this epoch."""
-
-    def stepped(self, epoch: int, step: int) -> None:
-        """A step is done."""
-
-    def epoch_done(self, record: EpochRecord) -> None:
-        """An epoch is done and its record written."""
-
-    def finished(self, run: Run) -> None:
-        """The run is whole."""
-
-    def already_finished(self, run: Run, words: str) -> None:
-        """The run was whole before, and is left as it is; `words` say since when."""
-
-    def closed(self) -> None:
-        """Nothing more comes, be it finished, stopped or failed."""
-
-
 def train(
     experiment: Experiment,
     out: Path | str = "runs",
@@ -57,26 +36,25 @@ def train(
     data_root: Path | None = None,
     accelerator: str = "auto",
     again: bool = False,
-    watcher: Watcher | None = None,
+    tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
 
     Data that are not those the run began with are refused, unless `again` starts it anew.
     """
-    watcher = watcher or Watcher()
     experiment = resolve(experiment)
     directory = Run.directory_of(out, experiment)
-    if not again and (directory / "finished.json").is_file():
-        run = Run(directory)
-        watcher.already_finished(run, nothing_to_do(run, data_root))
-        return run
+    already = ""
     try:
-        check_writable(Path(out))
-        _train(experiment, Path(out), data_root, accelerator, again, watcher)
+        if not again and (directory / "finished.json").is_file():
+            already = nothing_to_do(Run(directory), data_root)
+        else:
+            check_writable(Path(out))
+            _train(experiment, Path(out), data_root, accelerator, again, tell)
+        run = Run(directory)
+        tell(Finished(experiment, run, already))
     finally:
-        watcher.closed()
-    run = Run(directory)
-    watcher.finished(run)
+        tell(Closed())
     return run
 
 
@@ -116,7 +94,7 @@ def check_data(run: Run, now: Fingerprint) -> None:
 
 
 def _train(
-    experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, again: bool, watcher: Watcher
+    experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, again: bool, tell: Tell
 ) -> None:
     fabric = make_fabric(accelerator, experiment.precision)
     splits = load_data(experiment, data_root)
@@ -138,19 +116,19 @@ def _train(
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
-        watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
+        tell(Started(experiment, run, state.epoch, -(-len(train_split) // settings.batch_size)))
         saved = time.monotonic()
         for epoch in range(state.epoch, settings.epochs):
             start = time.monotonic()
             values: dict[str, Any] = {"rate": set_rate(state.optimizer, epoch, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, tell)
             values |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
             values["weight_norm"] = float(weight_norm(state.model))
             values["seconds"] = time.monotonic() - start
             state.epoch = epoch + 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
-            watcher.epoch_done(record)
+            tell(EpochDone(experiment, record))
             last = state.epoch == settings.epochs
             if last or stop.asked or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 state.save(run.checkpoint)
@@ -220,7 +198,7 @@ def train_epoch(
     epoch: int,
     split: Split,
     meta: Split | None,
-    watcher: Watcher,
+    tell: Tell,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
     size = experiment.optimization.batch_size
@@ -245,7 +223,7 @@ def train_epoch(
         state.method.end_step(state.model)
         total += output.loss.detach() * len(batch)
         logits[batch.index] = output.logits.detach().to(logits.dtype)
-        watcher.stepped(epoch, step)
+        tell(Stepped(epoch, step))
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
     record |= split_record("train", logits, split.labels, task.num_classes, experiment.num_bins)
     return record | {key: float(value) for key, value in state.method.diagnostics().items()}
