@@ -113,7 +113,7 @@ def reference(groups: Sequence[Group]) -> int:
 
 def differences_data(groups: Sequence[Group]) -> Json:
     """By reading and metric of COMPARED: for each reference (outer) and group (inner) [text, verdict, mark, seeds]."""
-    readings = READINGS if any(run.unknown_class for group in groups for run in group.runs) else READINGS[:1]
+    readings = READINGS if any(run.unknown_class for group in groups for run in group.runs) else ("answer",)
     found = {
         reading: [_differences(groups, column, reading) for column in COLUMNS if column.key in COMPARED]
         for reading in readings

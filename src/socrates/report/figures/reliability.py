@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from socrates.metrics import BinStats, predict
@@ -67,7 +66,7 @@ def reliability_readings(group: Group, split: str = "test") -> dict[str, Reliabi
 
     Without an unknown class they are the same, computed once.
     """
-    return _pooled(group, _tops(group, split, READINGS), split)
+    return _pooled(group, _tops(group, split, tuple(READINGS)), split)
 
 
 def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
@@ -115,7 +114,7 @@ def _pooled(group: Group, tops: dict[str, list[Top]], split: str) -> dict[str, R
 
 def _diagram(label: str, of_runs: list[BinStats], num_bins: int, floor: float) -> ReliabilityData:
     pooled = sum(of_runs[1:], start=of_runs[0]) if of_runs else BinStats(*np.zeros((3, num_bins)))
-    edges = bin_edges(num_bins, torch.float64)
+    edges = bin_edges(num_bins)
     confidence, accuracy = pooled.mean(pooled.confidence), pooled.mean(pooled.correct)
     runs = len(of_runs)
     low, high = chance_band(confidence, pooled.count / max(runs, 1))
