@@ -17,28 +17,27 @@ from PIL import Image
 from socrates import data
 from socrates.data import fingerprint as module
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine import Watcher, train
+from socrates.engine import train
+from socrates.engine.events import Finished, Started, Stepped
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run, read_json
 
 OLD = time.time_ns() - 10**12  # a time that a file's change cannot have
 
 
-class Told(Watcher):
-    """Keeps what is said, and stops before the epoch that it is given."""
+class Told:
+    """Keeps what is told, and stops in the epoch that it is given."""
 
     def __init__(self, stop=None):
         self.stop, self.words, self.first = stop, None, None
 
-    def started(self, run, first_epoch, steps_per_epoch):
-        self.first = first_epoch
-
-    def stepped(self, epoch, step):
-        if epoch == self.stop:
+    def __call__(self, event):
+        if isinstance(event, Started):
+            self.first = event.epochs_done
+        if isinstance(event, Finished):
+            self.words = event.already
+        if event == Stepped(self.stop, 0):
             raise KeyboardInterrupt
-
-    def already_finished(self, run, words):
-        self.words = words
 
 
 def of(name, method="socrates"):
@@ -46,8 +45,8 @@ def of(name, method="socrates"):
     return Experiment(Part(name, image_size=8), Part("mlp", width=4), Part(method), optimization=settings)
 
 
-def trained(state, name="folder:images", again=False, watcher=None, **options):
-    return train(of(name), state, accelerator="cpu", again=again, watcher=watcher, **options)
+def trained(state, name="folder:images", **options):
+    return train(of(name), state, accelerator="cpu", **options)
 
 
 def picture(path, seed):
@@ -79,7 +78,7 @@ def original(tmp_path_factory):
         pictures(Path("images"))
         trained("finished")
         with pytest.raises(KeyboardInterrupt):
-            trained("stopped", watcher=Told(stop=2))
+            trained("stopped", tell=Told(stop=2))
     return place
 
 
@@ -149,10 +148,10 @@ def test_other_data_are_refused(place, state, change):
 def test_a_copy_and_touched_times_agree(place, original, change):
     change()
     told = Told()
-    trained("finished", watcher=told)
+    trained("finished", tell=told)
     assert re.fullmatch(r"already finished on \d{4}-\d\d-\d\d \d\d:\d\d, nothing to do", told.words)
     told = Told()
-    run = trained("stopped", watcher=told)
+    run = trained("stopped", tell=told)
     assert told.first == 2
     whole = Run(original / "finished" / run.directory.name)
     assert np.array_equal(run.predictions("test", 3).logits, whole.predictions("test", 3).logits)
@@ -162,13 +161,13 @@ def test_a_copy_and_touched_times_agree(place, original, change):
 def test_again_starts_anew(place, state):
     shutil.rmtree("images/cow")
     told = Told()
-    run = trained(state, again=True, watcher=told)
+    run = trained(state, again=True, tell=told)
     assert told.first == 0
     assert run.finished
     assert run.data.classes == ("ant", "bee")
     assert [record.epoch for record in run.epochs()] == [1, 2, 3]
     assert run.predictions("test", 3).num_classes == 2
-    trained(state, watcher=told)
+    trained(state, tell=told)
     assert told.words
 
 
@@ -190,7 +189,7 @@ def test_again_leaves_nothing_of_before_and_touches_nothing_if_it_cannot_start(p
 def test_data_that_are_gone_are_told_if_nothing_is_to_do(place):
     Path("images").rename("elsewhere")
     told = Told()
-    trained("finished", watcher=told)
+    trained("finished", tell=told)
     assert told.words.endswith("nothing to do; its data are not there now")
     with pytest.raises(FileNotFoundError, match="images is no folder"):
         trained("stopped")
@@ -200,7 +199,7 @@ def test_a_run_without_a_fingerprint_goes_on_if_shapes_agree(place):
     for state in ("finished", "stopped"):
         (next(Path(state).iterdir()) / "data.json").unlink()
     told = Told()
-    run = trained("finished", watcher=told)
+    run = trained("finished", tell=told)
     assert told.words
     assert run.data is None
     pictures(Path("images"), count=20)
@@ -208,7 +207,7 @@ def test_a_run_without_a_fingerprint_goes_on_if_shapes_agree(place):
         trained("stopped")  # there is a target for each training image
     shutil.rmtree("images")
     pictures(Path("images"))
-    assert trained("stopped", watcher=told).data is not None
+    assert trained("stopped", tell=told).data is not None
 
 
 def test_a_damaged_fingerprint_is_named(place):
@@ -269,7 +268,7 @@ def test_arrays(tmp_path):
     trained(runs, name)
     np.savez_compressed(path, images=images, labels=labels)
     told = Told()
-    run = trained(runs, name, watcher=told)
+    run = trained(runs, name, tell=told)
     assert told.words
     assert run.data.samples == {"train": 29, "val": 3, "test": 8}
     images[3, 2, 1] ^= 1
@@ -281,7 +280,7 @@ def test_arrays(tmp_path):
         trained(runs, name)
     assert trained(runs, name, again=True).data.samples["train"] == 22
     path.unlink()
-    trained(runs, name, watcher=told)
+    trained(runs, name, tell=told)
     assert told.words.endswith("its data are not there now")
 
 
@@ -295,7 +294,7 @@ def test_a_named_data_set_in_another_folder(tmp_path, monkeypatch):
         trained(tmp_path / "runs", "cifar10", data_root=tmp_path / "two")
     monkeypatch.setattr("pooch.retrieve", lambda *_, **__: pytest.fail("it was downloaded"))
     told = Told()
-    trained(tmp_path / "runs", "cifar10", data_root=tmp_path / "nowhere", watcher=told)
+    trained(tmp_path / "runs", "cifar10", data_root=tmp_path / "nowhere", tell=told)
     assert told.words.endswith("its data are not there now")
 
 

@@ -19,7 +19,8 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.precision import MixedPrecision
 
 from socrates import cli
-from socrates.engine import Watcher, evaluate, train
+from socrates.engine import evaluate, train
+from socrates.engine.events import Stepped
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run, replacing, write_json
 
@@ -32,13 +33,12 @@ def digits(method="socrates", **changes):
     return dataclasses.replace(made, optimization=SHORT, **changes)
 
 
-class StopIn(Watcher):
-    def __init__(self, epoch):
-        self.epoch = epoch
-
-    def stepped(self, epoch, step):
-        if epoch == self.epoch:
+def stop_in(epoch):
+    def tell(event):
+        if event == Stepped(epoch, 0):
             raise KeyboardInterrupt
+
+    return tell
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def folders(tmp_path_factory):
         patch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
         train(digits(), root / "finished", accelerator="cpu")
         with pytest.raises(KeyboardInterrupt):
-            train(digits(), root / "stopped", accelerator="cpu", watcher=StopIn(2))
+            train(digits(), root / "stopped", accelerator="cpu", tell=stop_in(2))
     return root
 
 
@@ -256,7 +256,7 @@ def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
     monkeypatch.setattr(ENGINE, "make_fabric", fabric)
     whole = train(digits(), tmp_path / "whole", accelerator="cpu")
     with pytest.raises(KeyboardInterrupt):
-        train(digits(), tmp_path / "stopped", accelerator="cpu", watcher=StopIn(2))
+        train(digits(), tmp_path / "stopped", accelerator="cpu", tell=stop_in(2))
     saved = torch.load(Run(tmp_path / "stopped" / digits().name).checkpoint, weights_only=True)["precision"]
     assert saved["scale"] != 2.0**24
     resumed = train(digits(), tmp_path / "stopped", accelerator="cpu")
