@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shutil
@@ -16,11 +17,11 @@ from PIL import Image
 
 from socrates import data
 from socrates.data import fingerprint as module
-from socrates.data.fingerprint import Fingerprint, fingerprint
+from socrates.data.fingerprint import fingerprint
 from socrates.engine import train
 from socrates.engine.events import Finished, Started, Stepped
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import Run, read_json
+from socrates.records import Run
 
 OLD = time.time_ns() - 10**12  # a time that a file's change cannot have
 
@@ -213,7 +214,7 @@ def test_a_run_without_a_fingerprint_goes_on_if_shapes_agree(place):
 def test_a_damaged_fingerprint_is_named(place):
     for words in ("[]", "{", '{"classes": 3}'):
         (next(Path("stopped").iterdir()) / "data.json").write_text(words)
-        with pytest.raises(ValueError, match=r"data.json is damaged: .*; delete it if the data are still the same"):
+        with pytest.raises(ValueError, match=r"data.json is damaged \(.*\); delete it if the data are still the same"):
             trained("stopped")
 
 
@@ -312,10 +313,10 @@ def test_streamed_files(tmp_path, monkeypatch):
 
 
 def test_the_file_tells_what_was_found(place):
-    assert read_json(next(Path("finished").iterdir()) / "data.json") == {
+    assert json.loads((next(Path("finished").iterdir()) / "data.json").read_text()) == {
         "classes": ["ant", "bee", "cow"],
         "samples": {"test": 7, "train": 29},
         "num_bytes": sum(path.stat().st_size for path in Path("images").rglob("*.bmp")),
         "content": folder_print().content,
     }
-    assert Fingerprint.from_json(read_json(next(Path("finished").iterdir()) / "data.json")) == folder_print()
+    assert Run(next(Path("finished").iterdir())).data == folder_print()

@@ -21,11 +21,11 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import Experiment, resolve
 
 Array = NDArray[Any]
+Read = TypeVar("Read")
 
 
 class Predictions(NamedTuple):
@@ -184,20 +185,14 @@ class Run:
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
         path = self.directory / "experiment.json"
-        try:
-            return resolve(Experiment.from_json(read_json(path)), trust_code=False)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-            raise ValueError(words if str(path) in words else f"{path} is damaged ({words})") from error
+        return _read(path, lambda plain: resolve(Experiment.from_json(plain), trust_code=False))
 
     @property
     def data(self) -> Fingerprint | None:
         """What the data were when the run began; None if an earlier version began it."""
         path = self.directory / "data.json"
-        try:
-            return Fingerprint.from_json(read_json(path)) if path.is_file() else None
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}; delete it if the data are still the same") from error
+        advice = "; delete it if the data are still the same"
+        return _read(path, Fingerprint.from_json, advice) if path.is_file() else None
 
     def save_data(self, data: Fingerprint) -> None:
         """Write data.json."""
@@ -293,11 +288,8 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """Read evaluation.json."""
-        path = self.directory / "evaluation.json"
-        try:
-            return Evaluation.from_json(read_json(path))
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}; socrates evaluate writes it again") from error
+        advice = "; socrates evaluate writes it again"
+        return _read(self.directory / "evaluation.json", Evaluation.from_json, advice)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
@@ -321,20 +313,19 @@ class Run:
 
     def summary(self) -> dict[str, Any]:
         """What `finish` wrote."""
-        summary = read_json(self.directory / "finished.json")
-        if not isinstance(summary, dict):
-            raise ValueError(f"{self.directory / 'finished.json'} is damaged: {summary!r} is no summary of a run")
-        return summary
+
+        def checked(plain: Any) -> dict[str, Any]:
+            if not isinstance(plain, dict):
+                raise ValueError(f"{plain!r} is no summary of a run")
+            return plain
+
+        return _read(self.directory / "finished.json", checked)
 
     @property
     def finished_on(self) -> str:
         """The day and time when the run became whole; earlier versions left it to the file."""
-        summary = self.summary()
-        try:
-            date = datetime.fromisoformat(summary["finished"])
-        except (LookupError, TypeError, ValueError):
-            date = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
-        return f"{date:%Y-%m-%d %H:%M}"
+        written = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
+        return str(self.summary().get("finished", written))[:16].replace("T", " ")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -342,14 +333,15 @@ def write_json(path: Path, value: Any) -> None:
     _replace(path, (json.dumps(_plain(value), indent=2) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; a damaged one is named."""
+def _read(path: Path, make: Callable[[Any], Read], advice: str = "") -> Read:
+    """What `make` makes of a JSON file; a damaged one is named, with what to do."""
     try:
-        return json.loads(path.read_text())
+        return make(json.loads(path.read_text()))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged ({words}){advice}") from error
 
 
 @contextlib.contextmanager
