@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from socrates.metrics import (
     BinStats,
+    Reliability,
     ada_ece,
     brier,
     cw_ece,
@@ -26,7 +27,8 @@ from socrates.metrics import (
     reliability,
     smooth_ece,
 )
-from socrates.metrics.binning import bin_index, class_bin_stats
+from socrates.metrics.binning import bin_index, class_bin_stats, equal_ranks
+from socrates.metrics.calibration import _CELLS, _on_grid
 from socrates.metrics.inputs import open_samples
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -90,6 +92,12 @@ def test_ada_ece_by_hand():
     assert ada_ece(*HAND, num_bins=3) == pytest.approx((0.2 + 0.45 + 0.45) / 4)
 
 
+def test_ada_ece_of_ties_across_the_first_cut():
+    # Three at 0.6, one of them right: two thirds of them are in the first bin, one third with 0.9 in the second.
+    tied = two_classes([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
+    assert ada_ece(*tied, num_bins=2) == pytest.approx((abs(1.2 - 2 / 3) + abs(1.5 - 4 / 3)) / 4)
+
+
 def test_ada_ece_with_more_bins_than_samples():
     assert ada_ece(*HAND, num_bins=50) == pytest.approx((0.45 + 0.65 + 0.45 + 0.45) / 4)
 
@@ -121,6 +129,49 @@ def test_debiased_ece_removes_the_bias_of_a_calibrated_model():
     assert np.mean(debiased) < 0.6 * np.mean(plain)
 
 
+def test_debiased_ece_is_never_negative():
+    """Four of five right at 0.8: no gap, so that all that remains is the noise that is taken off."""
+    assert debiased_ece(*two_classes([0.8] * 5, [1, 1, 1, 1, 0])) == 0.0
+    assert debiased_ece(*two_classes([0.75] * 4, [1, 1, 1, 1])) == pytest.approx(0.25)  # all right: no noise at all
+
+
+@pytest.mark.parametrize(
+    ("total", "num_bins", "ranks"),
+    [(7, 3, [0, 3, 5, 7]), (6, 3, [0, 2, 4, 6]), (2, 4, [0, 1, 2, 2, 2]), (5, 1, [0, 5])],
+)
+def test_ranks_of_equal_counts_by_hand(total, num_bins, ranks):
+    np.testing.assert_array_equal(equal_ranks(total, num_bins), ranks)
+
+
+def test_class_wise_bins_leave_out_columns_beyond_the_classes():
+    probs = np.array([[0.1, 0.1, 0.8], [0.7, 0.1, 0.2]])
+    # Two bins. Class 0: 0.1 (right) and 0.7 (wrong); class 1: 0.1 (no) and 0.1 (right). The third column is unknown.
+    assert cw_ece(probs, [0, 1], num_bins=2, num_classes=2) == pytest.approx((0.9 + 0.7 + 0.8) / (2 * 2))
+    stats = class_bin_stats(open_samples(probs, [0, 1], 2), 2)
+    np.testing.assert_allclose(stats.count, [[1, 1], [2, 0]])
+    np.testing.assert_allclose(stats.confidence, [[0.1, 0.7], [0.2, 0]], atol=1e-15)
+    np.testing.assert_allclose(stats.correct, [[1, 0], [1, 0]])
+
+
+def test_bin_stats_by_hand():
+    stats = BinStats(np.array([2.0, 0, 4]), np.array([1.0, 0, 3]), np.array([2.0, 0, 1]))
+    np.testing.assert_allclose(stats.gap, [-0.5, np.nan, 0.5])
+    np.testing.assert_allclose(stats.mean(stats.correct), [1, np.nan, 0.25])
+    assert stats.ece == pytest.approx((1 + 2) / 6)
+    assert (stats + stats).ece == stats.ece
+    assert BinStats(np.array([2.0, 0, 4]), np.array([1.0, 0, 3]), np.array([2.0, 0, 0])).mce == 0.75
+
+
+def test_residuals_are_shared_between_the_nearest_cells():
+    centre = (np.array([0, 10, _CELLS - 1]) + 0.5) / _CELLS
+    grid = _on_grid(np.append(centre, (20.75) / _CELLS), np.array([1.0, 2.0, 3.0, 4.0]))
+    assert {cell: grid[cell] for cell in np.flatnonzero(grid)} == pytest.approx(
+        {0: 1.0, 10: 2.0, 20: 3.0, 21: 1.0, _CELLS - 1: 3.0}
+    )
+    ends = _on_grid(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    assert (ends[0], ends[-1], ends.sum()) == (1.0, 2.0, 3.0)
+
+
 def test_reliability_by_hand():
     bins = reliability(*HAND, num_bins=4)
     np.testing.assert_array_equal(bins.count, [0, 0, 2, 2])
@@ -129,6 +180,10 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(bins.gap, [np.nan, np.nan, 0.1, 0.45])
     np.testing.assert_allclose(bins.lower, [0, 0.25, 0.5, 0.75])
     np.testing.assert_allclose(bins.upper, [0.25, 0.5, 0.75, 1])
+    sums = BinStats(np.array([2.0, 2]), np.array([0.5, 1.5]), np.array([0.0, 2]))
+    pooled = Reliability.of(sums + sums)
+    np.testing.assert_allclose([pooled.count, pooled.confidence, pooled.accuracy], [[4, 4], [0.25, 0.75], [0, 1]])
+    np.testing.assert_allclose([pooled.lower, pooled.upper, pooled.gap], [[0, 0.5], [0.5, 1], [0.25, -0.25]])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -46,8 +46,9 @@ def test_ridge_by_hand():
     assert float(scaler.bias[1]) == pytest.approx(-a, abs=1e-12)
 
 
-@pytest.mark.parametrize("regularization", [None, 1e-3, "cv"])
-@pytest.mark.parametrize(("n", "c"), [(10_000, 10), (5000, 100)])
+@pytest.mark.parametrize(
+    ("n", "c", "regularization"), [(10_000, 10, None), (5000, 100, None), (5000, 100, 1e-3), (10_000, 10, "cv")]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_vector_converges(n, c, dtype, regularization):
     logits, labels = sampled(n, c, 1.5)
@@ -195,23 +196,24 @@ def test_an_absent_class_keeps_the_row_of_temperature_scaling(scaler):
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("rows", "classes"), [(200, 10), (1000, 10), (500, 100), (1000, 100)])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("rows", "classes"), [(200, 10), (1000, 10), (500, 100)])
 @pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
 def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
     logits, labels = confident(10_000, classes, seed)
     fit = (labels != 0).nonzero().squeeze(1)[:rows]  # one class is absent, with 100 classes several are
     rest = torch.ones(10_000, dtype=torch.bool)
     rest[fit] = False
-    temperature, scaler, free = TemperatureScaling(), make(), make(None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few rows can be separated
-        excess = [
-            float(nll(s.fit(logits[fit], labels[fit])(logits[rest]), labels[rest])) for s in (temperature, scaler, free)
-        ]
-    assert excess[1] <= excess[0] + 0.01
-    if classes == 100 and free.strength == 0:
-        assert excess[2] > excess[0] + 0.1  # the trap is real
+    temperature, scaler = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), make()))
+    allowed = float(nll(temperature(logits[rest]), labels[rest])) + 0.01
+    assert float(nll(scaler(logits[rest]), labels[rest])) <= allowed
+
+
+def test_the_trap_of_few_samples_is_real():
+    logits, labels = confident(10_000, 50)
+    fit, rest = slice(0, 1000), slice(1000, None)
+    temperature, free = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), VectorScaling(None)))
+    assert float(nll(free(logits[rest]), labels[rest])) > float(nll(temperature(logits[rest]), labels[rest])) + 0.05
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ Regularization = Literal["cv"] | float | None
 
 # From "temperature scaling itself" to "almost free", in half decades.
 STRENGTHS = (math.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
+# Times classes / rows: with few rows a class even five folds may agree on scales that fail elsewhere.
+WEAKEST = {"diagonal": 0.5, "full": 0.0}
 NUM_FOLDS = 5
 # Beyond this many logits one fold, of many rows then, ranks the strengths as well as five.
 ONE_FOLD_ABOVE = 2**22
@@ -55,8 +57,7 @@ class AffineScaling(Scaler):
         cv = isinstance(self.regularization, str)
         self.strength = choose_strength(known, y, self.structure) if cv else float(self.regularization or 0.0)
         objective = AffineNLL(known, y, self.structure, temperature.b)
-        theta, self.report = _minimum(objective, temperature, self.strength)
-        self.strength = math.inf if theta is objective.centre else self.strength
+        theta, self.strength, self.report = _minimum(objective, temperature, self.strength)
         _warn(name, self.report, temperature.warning if self.strength == math.inf else _separable(self.report))
         on_logits = objective.on_logits(theta)
         scale, bias = on_logits[:, :-1].squeeze(1), on_logits[:, -1]
@@ -72,17 +73,18 @@ class AffineScaling(Scaler):
         return f"regularization={self.regularization!r}, {strength}{super().extra_repr()}"
 
 
-def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: float) -> tuple[Tensor, FitReport]:
+def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: float) -> tuple[Tensor, float, FitReport]:
     scaled = temperature.report
     if strength == math.inf:  # the penalty leaves nothing to fit beside the temperature
-        return objective.centre, scaled
+        return objective.centre, strength, scaled
     objective.penalty.fill_(strength)
     found = minimize(objective, objective.centre, 0.5 * CONVERGED)
     after = objective.nll(found.theta)
     if after > scaled.nll_after + ROUNDING:  # possible only where a class without labels is likely
-        return objective.centre, scaled
+        return objective.centre, math.inf, scaled
     after = min(after, scaled.nll_before)
-    return found.theta, FitReport(scaled.num_samples, found.num_steps, found.gradient_norm, scaled.nll_before, after)
+    report = FitReport(scaled.num_samples, found.num_steps, found.gradient_norm, scaled.nll_before, after)
+    return found.theta, strength, report
 
 
 def _separable(report: FitReport) -> str:
@@ -130,9 +132,11 @@ def choose_strength(logits: Tensor, labels: Tensor, structure: Structure) -> flo
     order = torch.randperm(len(logits), generator=torch.Generator().manual_seed(0)).to(logits.device)
     num_used = 1 if logits.numel() > ONE_FOLD_ABOVE else NUM_FOLDS
     folds = [Fold(logits, labels, structure, order[k::NUM_FOLDS]) for k in range(num_used)]
+    weakest = WEAKEST[structure] * logits.shape[1] / len(logits)
+    strengths = [strength for strength in STRENGTHS if strength >= weakest]
     held_out: list[Tensor] = []
     best = 0
-    for index, strength in enumerate(STRENGTHS):
+    for index, strength in enumerate(strengths):
         held_out.append(torch.cat([fold.held_out_nll(strength) for fold in folds]))
         if held_out[index].mean() < held_out[best].mean():
             best = index
@@ -140,7 +144,7 @@ def choose_strength(logits: Tensor, labels: Tensor, structure: Structure) -> flo
             break
     if not _clearly_worse(held_out[0], held_out[best], num_errors=3.0):
         return math.inf
-    return next(s for s, nll in zip(STRENGTHS, held_out, strict=False) if not _clearly_worse(nll, held_out[best]))
+    return next(s for s, nll in zip(strengths, held_out, strict=False) if not _clearly_worse(nll, held_out[best]))
 
 
 def _clearly_worse(nll: Tensor, reference: Tensor, num_errors: float = 1.0) -> bool:

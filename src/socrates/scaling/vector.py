@@ -11,10 +11,10 @@ class VectorScaling(AffineScaling):
     """Maps logits z to scale * z + bias, one pair a column, with the least regularised NLL on the data it is fitted on.
 
     The objective is mean NLL + strength / 2 * (|T scale - 1|^2 + |bias|^2), T being the temperature of temperature
-    scaling, which is strength infinity. `regularization` is "cv", a strength or None as in `MatrixScaling`: without it
-    and with few samples a class the scales grow without bound. The biases sum to 0 over the classes that occur; a class
-    without labels keeps temperature scaling's scale and bias 0. Only an unknown last column, declared by
-    `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
+    scaling, which is strength infinity. `regularization` is "cv" (no weaker than half of classes / rows), a strength or
+    None as in `MatrixScaling`: without it and with few samples a class the scales grow without bound. The biases sum to
+    0 over the classes that occur; a class without labels keeps temperature scaling's scale and bias 0. Only an unknown
+    last column, declared by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> VectorScaling(regularization=0.1).fit(logits, torch.tensor([0, 1, 1, 0, 0]))
