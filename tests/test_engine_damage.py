@@ -149,8 +149,16 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(stopped, what):
             r"experiment.json is damaged \(an experiment has the fields .*\['a', .*unknown",
         ),
         ("experiment.json", "[]", r"experiment.json is damaged"),
-        ("evaluation.json", "[]", r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again"),
-        ("evaluation.json", "{}", r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again"),
+        (
+            "evaluation.json",
+            "[]",
+            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+        ),
+        (
+            "evaluation.json",
+            "{}",
+            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+        ),
         ("finished.json", "null", r"finished.json is damaged \(None is no summary of a run"),
         ("finished.json", "{", r"finished.json is damaged"),
         ("epochs.jsonl", b'{"epoch": 1}\n{"epoch": 2, "\xff": 1}\n', r"epochs.jsonl, line 2 is damaged: 'utf-8' codec"),
@@ -175,7 +183,9 @@ def test_damaged_records_are_named(finished, name, words, message, capsys):
 def test_a_misspelt_field_of_the_optimization_is_named(finished):
     path = finished.directory / "experiment.json"
     path.write_text(path.read_text().replace('"batch_size"', '"batchsize"'))
-    message = r"experiment.json is damaged \(its optimization has the fields .*\['batch_size', 'batchsize'\] are missing"
+    message = (
+        r"experiment.json is damaged \(its optimization has the fields .*\['batch_size', 'batchsize'\] are missing"
+    )
     with pytest.raises(ValueError, match=message):
         _ = finished.experiment
 

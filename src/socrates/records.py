@@ -123,21 +123,19 @@ class Evaluation:
         missing = [key for key in required if not isinstance(plain, dict) or key not in plain]
         if missing:
             raise ValueError(f"it has no {', '.join(missing)}")
-        if isinstance(plain["epoch"], bool) or not isinstance(plain["epoch"], int):
+        if type(plain["epoch"]) is not int:
             raise ValueError(f"its epoch is {plain['epoch']!r}, not a whole number")
         if not plain["results"] and not plain.get("skipped"):
             raise ValueError("it has no results")
         try:
-            metrics = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
-            wrong = sorted(
-                {key for m in metrics for key, value in m.items() if not (value is None or _is_number(value))}
-            )
+            readings = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
+            values = [item for metrics in readings for item in metrics.items()]
         except AttributeError:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
+        wrong = sorted({key for key, value in values if value is not None and not _is_number(value)})
         if wrong:
             raise ValueError(f"{', '.join(wrong)} are not numbers")
-        optional = {key: plain[key] for key in ("skipped", "parameters") if key in plain}
-        return cls(**{key: plain[key] for key in required}, **optional)
+        return cls(**{item.name: plain[item.name] for item in dataclasses.fields(cls) if item.name in plain})
 
 
 class Run:
@@ -210,10 +208,9 @@ class Run:
 
     def append_epoch(self, record: EpochRecord) -> None:
         """One line, flushed to the disk; NaN is written as null."""
-        line = json.dumps(_plain(record.to_json())) + "\n"
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(line)
+            file.write(_line(record))
             file.flush()
             os.fsync(file.fileno())
 
@@ -239,10 +236,7 @@ class Run:
         """Drop records beyond an epoch, before training continues from there."""
         kept = [record for record in self.epochs() if record.epoch <= epoch]
         self.check_epochs(kept, epoch)
-        _replace(
-            self.directory / "epochs.jsonl",
-            "".join(json.dumps(_plain(record.to_json())) + "\n" for record in kept).encode(),
-        )
+        _replace(self.directory / "epochs.jsonl", "".join(map(_line, kept)))
 
     def check_epochs(self, records: list[EpochRecord], last: int) -> None:
         """Refuse records that are not those of the epochs 1 to `last`, each once and in order."""
@@ -330,7 +324,7 @@ class Run:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a file whole or not at all."""
-    _replace(path, (json.dumps(_plain(value), indent=2) + "\n").encode())
+    _replace(path, json.dumps(_plain(value), indent=2) + "\n")
 
 
 def _read(path: Path, make: Callable[[Any], Read], advice: str = "") -> Read:
@@ -372,9 +366,13 @@ def named_errors(path: Path) -> Iterator[None]:
         raise OSError(f"{path} could not be written: {reason}") from error
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, text: str) -> None:
     with replacing(path) as file:
-        file.write(content)
+        file.write(text.encode())
+
+
+def _line(record: EpochRecord) -> str:
+    return json.dumps(_plain(record.to_json())) + "\n"
 
 
 def _is_number(value: object) -> bool:
