@@ -168,8 +168,8 @@ def test_the_product():
     )  # fmt: skip
     experiments = sweep_experiments(options)
     assert len(set(experiments)) == 2 * 2 * 2 * 3
-    assert experiments[-1].method == Part("socrates:no-beta", gamma=1.0)
-    assert experiments[-1].model == Part("mlp", width=8)
+    assert dict(experiments[-1].method.options)["gamma"] == 1.0
+    assert experiments[-1].changed("model") == {"width": 8}
     assert experiments[0].optimization.batch_size == usual_optimization("digits", "mlp", "ce").batch_size
     assert {experiment.optimization.epochs for experiment in experiments} == {2}
 

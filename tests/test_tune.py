@@ -7,9 +7,10 @@ import json
 
 import pytest
 
-from socrates.engine import Failure, Place, Study, tune
+from socrates.engine import Place, Study, tune
 from socrates.engine.candidates import candidate_of, grid_candidates
 from socrates.engine.choice import Result, Score, choose, score_of
+from socrates.engine.events import Failed
 from socrates.engine.trials import Trials, near_one, suggest
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.methods import METHODS
@@ -253,13 +254,13 @@ class Pretend:
     def __init__(self, stop_after=None, fail=()):
         self.stop_after, self.fail, self.trained = stop_after, fail, []
 
-    def __call__(self, experiments, place, pool, watcher):
+    def __call__(self, experiments, place, pool, tell):
         for experiment in experiments:
             if place.finished(experiment) is None:
                 if self.stop_after is not None and len(self.trained) == self.stop_after:
                     raise KeyboardInterrupt
                 if dict(experiment.method.options)["gamma"] in self.fail:
-                    yield experiment, Failure(experiment, "made up")
+                    yield experiment, Failed(experiment, "made up")
                     continue
                 self.trained.append(experiment)
                 self.finish(place.out, experiment)

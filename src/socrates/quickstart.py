@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from socrates.engine import run_all
-from socrates.engine.watch import study_watcher
+from socrates.engine.studies.display import StudyDisplay
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 from socrates.report.statistics import paired
@@ -39,7 +39,7 @@ def quickstart(out: Path, console: Console) -> None:
     """Train what is missing on all cores, print the table and its meaning."""
     wanted = experiments()
     flat = [experiment for group in wanted.values() for experiment in group]
-    runs = run_all(flat, out, watcher=study_watcher(console))
+    runs = run_all(flat, out, tell=StudyDisplay(console))
     by_method = {name: runs[5 * k : 5 * k + 5] for k, name in enumerate(wanted)}
     values = {name: [test_values(run, "none") for run in group] for name, group in by_method.items()}
     values[SCALED] = [test_values(run, "temperature") for run in by_method["cross-entropy"]]

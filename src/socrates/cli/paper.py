@@ -57,7 +57,7 @@ def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     """`socrates reproduce`."""
     from socrates import data
     from socrates.engine.launch import StudyError, run_all
-    from socrates.engine.watch import study_watcher
+    from socrates.engine.studies.display import StudyDisplay
     from socrates.paper.recipes import find_recipes
     from socrates.paper.scales import LaptopScale, PaperScale
     from socrates.paper.write import write_recipes
@@ -86,7 +86,7 @@ def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
             data_root=options.data,
             processes=options.processes,
             accelerator=options.device,
-            watcher=study_watcher(console),
+            tell=StudyDisplay(console),
         )
     except StudyError as error:
         failed = error  # what is there is written all the same

@@ -130,14 +130,14 @@ WITH_FILE = ("file", "device", "processes", "out", "data", "dry_run")
 def run_tune(options: Tune, extra: dict[str, str]) -> None:
     """`socrates tune`."""
     from socrates.engine.launch import Place, StudyError
+    from socrates.engine.studies.display import StudyDisplay
     from socrates.engine.tune import Study, tune
-    from socrates.engine.watch import study_watcher
 
     keep_every = options.keep_every or optimization_of(options).epochs
     base = experiment_of(replace(options, keep_every=keep_every), extra)
     study = Study(base, grid_of(options, extra, base), parse_seeds(options.seeds), options.trials)
     place = Place(options.out, options.data, options.processes, options.device)
-    tuned = tune(study, place, study_watcher(console))
+    tuned = tune(study, place, StudyDisplay(console))
     console.print(tune_table(tuned, base, len(study.seeds)))
     show_choice(tuned)
     if tuned.failures:
@@ -256,7 +256,7 @@ def show_choice(tuned: Tuned) -> None:
 def run_sweep(options: Sweep, _: dict[str, str]) -> None:
     """`socrates sweep`."""
     from socrates.engine.launch import Place, StudyError, run_all
-    from socrates.engine.watch import study_watcher
+    from socrates.engine.studies.display import StudyDisplay
 
     experiments = sweep_experiments(options)
     place = Place(options.out, options.data, options.processes, options.device)
@@ -266,7 +266,7 @@ def run_sweep(options: Sweep, _: dict[str, str]) -> None:
     failed: StudyError | None = None
     try:
         where = {"data_root": place.data_root, "processes": place.processes, "accelerator": place.accelerator}
-        run_all(experiments, place.out, **where, watcher=study_watcher(console))
+        run_all(experiments, place.out, **where, tell=StudyDisplay(console))
     except StudyError as error:
         failed = error  # the others have results all the same
     finished = [run.directory for run in map(place.finished, dict.fromkeys(experiments)) if run is not None]

@@ -61,14 +61,16 @@ class Train:
 
 def run_train(options: Train, extra: dict[str, str]) -> None:
     """`socrates train`."""
-    from socrates.engine.progress import watcher_for
+    from socrates.engine.events import to_all
+    from socrates.engine.studies.display import RunDisplay, TensorBoard
     from socrates.engine.train import train
 
     experiment = experiment_of(options, extra)
+    listeners = [RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else [])]
     train(
         experiment,
         options.out,
         data_root=options.data,
         accelerator=options.device,
-        watcher=watcher_for(console, experiment, options.log),
+        tell=to_all(*listeners),
     )

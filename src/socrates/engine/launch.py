@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from socrates import data
+from socrates.engine.events import Closed, Failed, Finished, Planned, Tell, to_nobody
 from socrates.engine.pool import Pool
 from socrates.experiment import Experiment, Part, resolve
 from socrates.records import Run
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A run that ended without being finished, and why."""
-
-    experiment: Experiment
-    reason: str
-
-
 class StudyError(ChildProcessError):
     """Some runs of a list failed; the others are finished. `failures` holds every one of them."""
 
-    def __init__(self, failures: Sequence[Failure], total: int) -> None:
+    def __init__(self, failures: Sequence[Failed], total: int) -> None:
         super().__init__(describe_failures(failures, total))
         self.failures = tuple(failures)
-
-
-class StudyWatcher:
-    """What a list of runs tells while it goes on; the command line shows it, tests count it."""
-
-    def expected(self, total: int, finished: int) -> None:
-        """So many runs are wanted, and so many are finished already."""
-
-    def run_started(self, experiment: Experiment) -> None:
-        """A process took this run over."""
-
-    def epoch_done(self, experiment: Experiment, epoch: int) -> None:
-        """A run came this far; 0 when it starts anew."""
-
-    def run_finished(self, experiment: Experiment) -> None:
-        """The run is whole."""
-
-    def run_failed(self, failure: Failure) -> None:
-        """The run ended before it was whole."""
-
-    def closed(self) -> None:
-        """Nothing more comes, be it finished, stopped or failed."""
 
 
 @dataclass(frozen=True)
@@ -78,39 +49,35 @@ def run_all(
     data_root: Path | None = None,
     processes: int | None = None,
     accelerator: str = "cpu",
-    done: Callable[[Run], None] | None = None,
-    watcher: StudyWatcher | None = None,
+    tell: Tell = to_nobody,
 ) -> list[Run]:
     """Train every experiment that is not finished yet, on all cores; returns the runs in the order asked for.
 
-    An experiment that is asked for twice is trained once. `done` hears of every run that is whole, also of those that
-    were before. A run that fails leaves the others alone: `StudyError` names all failures when the rest is finished.
+    An experiment that is asked for twice is trained once. A run that fails leaves the others alone: `StudyError` names
+    all failures when the rest is finished.
     """
     place = Place(Path(out), data_root, processes, accelerator)
-    watcher = watcher or StudyWatcher()
     distinct = list(dict.fromkeys(map(resolve, experiments)))
     runs: dict[Experiment, Run] = {}
-    failures: list[Failure] = []
+    failures: list[Failed] = []
     try:
-        watcher.expected(len(distinct), sum(place.finished(experiment) is not None for experiment in distinct))
+        tell(Planned(len(distinct), sum(place.finished(experiment) is not None for experiment in distinct)))
         with place.pool() as pool:
-            for experiment, outcome in outcomes(distinct, place, pool, watcher):
-                if isinstance(outcome, Failure):
+            for experiment, outcome in outcomes(distinct, place, pool, tell):
+                if isinstance(outcome, Failed):
                     failures.append(outcome)
-                    continue
-                runs[experiment] = outcome
-                if done is not None:
-                    done(outcome)
+                else:
+                    runs[experiment] = outcome
     finally:
-        watcher.closed()
+        tell(Closed())
     if failures:
         raise StudyError(failures, len(distinct))
     return [runs[resolve(experiment)] for experiment in experiments]
 
 
 def outcomes(
-    experiments: Iterable[Experiment], place: Place, pool: Pool, watcher: StudyWatcher
-) -> Iterator[tuple[Experiment, Run | Failure]]:
+    experiments: Iterable[Experiment], place: Place, pool: Pool, tell: Tell
+) -> Iterator[tuple[Experiment, Run | Failed]]:
     """Each experiment with its finished run or its failure, as they come; the pool gets what is not finished yet."""
     missing: list[Experiment] = []
     for experiment in map(resolve, experiments):
@@ -118,25 +85,27 @@ def outcomes(
         if run is None:
             missing.append(experiment)
         else:
+            tell(Finished(experiment, run, already="before"))
             yield experiment, run
-    for experiment, reason in _attempts(missing, place, pool, watcher):
+    for experiment, reason in _attempts(missing, place, pool, tell):
         if reason is None:
-            watcher.run_finished(experiment)
-            yield experiment, Run(Run.directory_of(place.out, experiment))
+            run = Run(Run.directory_of(place.out, experiment))
+            tell(Finished(experiment, run))
+            yield experiment, run
         else:
-            failure = Failure(experiment, reason)
-            watcher.run_failed(failure)
+            failure = Failed(experiment, reason)
+            tell(failure)
             yield experiment, failure
 
 
 def _attempts(
-    experiments: Sequence[Experiment], place: Place, pool: Pool, watcher: StudyWatcher
+    experiments: Sequence[Experiment], place: Place, pool: Pool, tell: Tell
 ) -> Iterator[tuple[Experiment, str | None]]:
     unreadable = unreadable_datasets({experiment.dataset for experiment in experiments}, place.data_root)
     for experiment in experiments:
         if experiment.dataset in unreadable:
             yield experiment, unreadable[experiment.dataset]
-    yield from pool.run([item for item in experiments if item.dataset not in unreadable], watcher)
+    yield from pool.run([item for item in experiments if item.dataset not in unreadable], tell)
 
 
 def unreadable_datasets(datasets: Iterable[Part], root: Path | None) -> dict[Part, str]:
@@ -151,11 +120,11 @@ def unreadable_datasets(datasets: Iterable[Part], root: Path | None) -> dict[Par
     return reasons
 
 
-def describe_failures(failures: Sequence[Failure], total: int, most: int = 10) -> str:
+def describe_failures(failures: Sequence[Failed], total: int, most: int = 10) -> str:
     """All failures by their reason, with the names of at most so many runs each.
 
     >>> one = Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=-1.0))
-    >>> print(describe_failures([Failure(one, "gamma must be at least 0")], total=3))
+    >>> print(describe_failures([Failed(one, "gamma must be at least 0")], total=3))
     1 of 3 runs failed, the others are finished; the same command tries again:
       gamma must be at least 0
         digits-mlp-focal-gamma-1.0-seed1-...

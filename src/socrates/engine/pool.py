@@ -15,27 +15,19 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
-from socrates.engine.train import Watcher, train
+from socrates.engine.events import EpochDone, Event, Started, Tell
+from socrates.engine.train import train
 from socrates.experiment import Experiment
-from socrates.records import EpochRecord, Run
 
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 SECONDS_BETWEEN_EPOCHS_TOLD = 0.5
 SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
 SILENCE: tuple[str, Any] = ("", None)
-
-
-class Listener(Protocol):
-    """What hears of the runs of a pool."""
-
-    def run_started(self, experiment: Experiment) -> None: ...
-
-    def epoch_done(self, experiment: Experiment, epoch: int) -> None: ...
 
 
 @dataclass
@@ -78,19 +70,19 @@ class Pool:
             worker.connection.close()
         self.workers.clear()
 
-    def run(self, experiments: Iterable[Experiment], listener: Listener) -> Iterator[tuple[Experiment, str | None]]:
+    def run(self, experiments: Iterable[Experiment], tell: Tell) -> Iterator[tuple[Experiment, str | None]]:
         """Train them all; each comes back when it ends, with None, or with the reason why it failed."""
         waiting = deque(experiments)
         while waiting or any(worker.experiment for worker in self.workers):
-            self._hand_out(waiting, listener)
+            self._hand_out(waiting, tell)
             for worker in self._speaking():
                 experiment = worker.experiment
-                ended = self._hear(worker, listener)
+                ended = self._hear(worker, tell)
                 if experiment is not None and ended is not None:
                     worker.experiment = None
                     yield experiment, ended.reason
 
-    def _hand_out(self, waiting: deque[Experiment], listener: Listener) -> None:
+    def _hand_out(self, waiting: deque[Experiment], tell: Tell) -> None:
         idle = [worker for worker in self.workers if worker.experiment is None]
         while waiting and (idle or len(self.workers) < self.processes):
             worker = idle.pop() if idle else self._start()
@@ -98,7 +90,6 @@ class Pool:
             with contextlib.suppress(OSError):  # it has died: that is heard next
                 worker.connection.send(experiment)
             worker.experiment = experiment
-            listener.run_started(experiment)
 
     def _start(self) -> Worker:
         context = multiprocessing.get_context("spawn")
@@ -118,7 +109,7 @@ class Pool:
         spoken = {id(by_handle[handle]) for handle in wait(list(by_handle))}
         return [worker for worker in busy if id(worker) in spoken]
 
-    def _hear(self, worker: Worker, listener: Listener) -> Ended | None:
+    def _hear(self, worker: Worker, tell: Tell) -> Ended | None:
         """How its run ended, if it did."""
         alive = worker.process.is_alive()  # asked first: what it said before it died is still in the pipe
         try:
@@ -130,8 +121,8 @@ class Pool:
             return Ended(value)
         if kind == "ready":
             worker.ready = True
-        elif kind == "epoch" and worker.experiment is not None:
-            listener.epoch_done(worker.experiment, value)
+        elif kind == "event":
+            tell(value)
         elif not alive:
             return Ended(self._bury(worker))
         return None
@@ -183,19 +174,18 @@ def _inherited() -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-class _Teller(Watcher):
-    """Sends the epochs of a run to the parent, now and then."""
+def _teller(connection: Connection) -> Tell:
+    """Sends to the parent that a run starts, and its epochs now and then."""
+    last = 0.0
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection, self.last = connection, 0.0
+    def tell(event: Event) -> None:
+        nonlocal last
+        due = isinstance(event, EpochDone) and time.monotonic() - last > SECONDS_BETWEEN_EPOCHS_TOLD
+        if due or isinstance(event, Started):
+            last = time.monotonic()
+            connection.send(("event", event))
 
-    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
-        self.connection.send(("epoch", first_epoch))
-
-    def epoch_done(self, record: EpochRecord) -> None:
-        if time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS_TOLD:
-            self.last = time.monotonic()
-            self.connection.send(("epoch", record.epoch))
+    return tell
 
 
 def _work(connection: Connection, out: str, data_root: Path | None, accelerator: str) -> None:
@@ -210,7 +200,7 @@ def _work(connection: Connection, out: str, data_root: Path | None, accelerator:
         except EOFError:
             return
         try:
-            train(experiment, out, data_root=data_root, accelerator=accelerator, watcher=_Teller(connection))
+            train(experiment, out, data_root=data_root, accelerator=accelerator, tell=_teller(connection))
             connection.send(("end", None))
         except Exception as error:
             connection.send(("end", reason_of(error)))

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from socrates.engine.candidates import Candidate, Grid, grid_candidates
 from socrates.engine.choice import Choice, Result, Score, choose, score_of
-from socrates.engine.launch import Failure, Place, StudyWatcher, available_cores, outcomes
+from socrates.engine.events import Closed, Failed, Planned, Tell, to_nobody
+from socrates.engine.launch import Place, available_cores, outcomes
 from socrates.engine.trials import Trials
 from socrates.experiment import Experiment
 from socrates.records import Run, write_json
@@ -73,7 +74,7 @@ class Tuned:
     directory: Path
     results: tuple[Result, ...]
     choice: Choice
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Failed, ...] = ()
 
 
 class Search(Protocol):
@@ -103,26 +104,25 @@ class Everything:
         """Nothing depends on it."""
 
 
-def tune(study: Study, place: Place, watcher: StudyWatcher | None = None) -> Tuned:
+def tune(study: Study, place: Place, tell: Tell = to_nobody) -> Tuned:
     """Train what is missing, and choose; runs go below `place.out`, the study into its own folder there.
 
     Every finished run counts, whoever trained it, and none is trained again: a study that was stopped continues.
     """
-    watcher = watcher or StudyWatcher()
     book = Book(study, place)
     search = search_of(study, place, book.directory)
     try:
         with place.pool() as pool:
             while batch := search.ask():
                 book.expect(batch)
-                watcher.expected(*book.progress())
-                for experiment, outcome in outcomes(book.runs_of(batch), place, pool, watcher):
+                tell(Planned(*book.progress()))
+                for experiment, outcome in outcomes(book.runs_of(batch), place, pool, tell):
                     book.note(experiment, outcome)
                 search.tell(book.results(batch))
                 if all(run in book.failures for run in book.runs_of(batch)):
                     break  # what fails everywhere is no property of a candidate
     finally:
-        watcher.closed()
+        tell(Closed())
     return book.write()
 
 
@@ -143,7 +143,7 @@ class Book:
         self.directory = place.out / study.name
         self.candidates: dict[Experiment, Candidate] = {}  # in the order they were asked for, each once
         self.scores: dict[Experiment, Score | str] = {}
-        self.failures: dict[Experiment, Failure] = {}
+        self.failures: dict[Experiment, Failed] = {}
         self.owner: dict[Experiment, Candidate] = {}
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
@@ -162,9 +162,9 @@ class Book:
         to_come = max(0, (self.study.trials or 0) - len(self.candidates)) * len(self.study.seeds)
         return len(runs) + to_come, sum(self.place.finished(run) is not None for run in runs)
 
-    def note(self, experiment: Experiment, outcome: Run | Failure) -> None:
+    def note(self, experiment: Experiment, outcome: Run | Failed) -> None:
         """A run has ended."""
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, Failed):
             self.failures[experiment] = outcome
             self.scores[experiment] = f"failed: {outcome.reason}"
         else:
