@@ -148,8 +148,7 @@ def make_fabric(accelerator: str, precision: str) -> Any:
         return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
     except Exception as error:  # Fabric raises many kinds
         raise ValueError(
-            f"--device {accelerator} with --precision {precision} cannot be used here ({error}): "
-            f"choose --device auto or cpu"
+            f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
         ) from error
 
 
