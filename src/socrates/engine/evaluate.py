@@ -89,7 +89,8 @@ def scale(scaler: Any, splits: dict[str, Predictions]) -> dict[str, Predictions]
     if not isinstance(scaler, torch.nn.Identity):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-            scaler.fit(_tensor(splits["val"].logits), torch.tensor(splits["val"].labels.astype(np.int64)))
+            labels = torch.tensor(splits["val"].labels.astype(np.int64))
+            scaler.fit(_tensor(splits["val"].logits), labels, unknown_class=has_unknown(splits["val"]))
     scaled: dict[str, Predictions] = {}
     for name, part in splits.items():
         scaled[name] = part._replace(logits=scaler(_tensor(part.logits)).numpy())
