@@ -74,7 +74,9 @@ def table(name: str) -> Mapping[CellKey, Published]:
     """
     if name not in TABLES:
         raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
-    cells = {CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in _lines(f"published/{name}")}
+    cells = {
+        CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in _lines(f"published/{name}")
+    }
     return MappingProxyType(cells)
 
 
