@@ -30,7 +30,7 @@ LAYERS = {
     "data": {"contracts", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
-    "report": {"records", "experiment", "metrics", "pareto"},
+    "report": {"records", "experiment", "metrics", "pareto", "scaling"},
     "paper": {"experiment", "names", "engine", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names", "report", "paper"},
