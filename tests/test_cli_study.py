@@ -10,7 +10,7 @@ import pytest
 
 from socrates.cli.study import Sweep, Tune, grid_of, parse_grid, sweep_experiments
 from socrates.cli.sweeps import parse_seeds, part_of, read_file, split_options
-from socrates.engine.pool import Pool
+from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
 
 BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
@@ -18,7 +18,7 @@ BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=us
 
 @pytest.fixture
 def no_process(monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     assert "study.json" in text
     assert f"socrates train digits mlp gated:Gated --gamma {gamma} --width 16 --seed 1 --epochs 30" in text
 
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     after = finished_times(out)
     assert run(*words)[0] == 0
     same = ("sweep", "--models", "mlp:width=16", "--methods", "gated:Gated:gamma=1", "gated:Gated:gamma=2", *settings)

@@ -13,7 +13,7 @@ from report_runs import make_run
 
 from socrates import methods
 from socrates.contracts import Task
-from socrates.engine.cost import cost
+from socrates.engine.studies.cost import cost
 from socrates.paper.compare import paper_setting, published_posthoc, published_test, published_validation
 from socrates.paper.grid import final_experiment
 from socrates.paper.material import gather

@@ -56,8 +56,8 @@ class Reproduce:
 def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
     """`socrates reproduce`."""
     from socrates import data
-    from socrates.engine.launch import StudyError, run_all
     from socrates.engine.studies.display import StudyDisplay
+    from socrates.engine.studies.runs import StudyError, run_all
     from socrates.paper.recipes import find_recipes
     from socrates.paper.scales import LaptopScale, PaperScale
     from socrates.paper.write import write_recipes
@@ -111,7 +111,7 @@ def all_runs(wanted: Wanted) -> list[Experiment]:
 
 def show_cost(experiments: list[Experiment], runs: Path) -> None:
     """A line for each kind of run, and the sum of what is missing."""
-    from socrates.engine.cost import cost
+    from socrates.engine.studies.cost import cost
     from socrates.report.aggregate import method_label, setting_of
 
     table = Table(box=None, padding=(0, 2, 0, 0))

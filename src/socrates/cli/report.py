@@ -44,7 +44,7 @@ def run_report(options: Report, _: dict[str, str]) -> None:
 
 def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
     """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
-    from socrates.engine.launch import available_cores
+    from socrates.engine.studies.local import available_cores
     from socrates.paper.compare import published_posthoc, published_test, published_validation
     from socrates.paper.published import CAVEATS
     from socrates.report.write import PublishedNumbers, write_report

@@ -19,8 +19,8 @@ from .shared import Dataset, MethodName, Model, command_of, console, experiment_
 from .sweeps import parse_seeds, product, read_file
 
 if TYPE_CHECKING:
-    from socrates.engine.choice import Result
-    from socrates.engine.tune import Tuned
+    from socrates.engine.studies.choice import Result
+    from socrates.engine.studies.tune import Tuned
     from socrates.report.aggregate import Group
 
 
@@ -128,15 +128,16 @@ WITH_FILE = ("file", "device", "processes", "out", "data", "dry_run")
 
 def run_tune(options: Tune, extra: dict[str, str]) -> None:
     """`socrates tune`."""
-    from socrates.engine.launch import Place, StudyError
     from socrates.engine.studies.display import StudyDisplay
-    from socrates.engine.tune import Study, tune
+    from socrates.engine.studies.local import LocalEngine
+    from socrates.engine.studies.runs import StudyError
+    from socrates.engine.studies.tune import Study, tune
 
     keep_every = options.keep_every or optimization_of(options).epochs
     base = experiment_of(replace(options, keep_every=keep_every), extra)
     study = Study(base, grid_of(options, extra, base), parse_seeds(options.seeds), options.trials)
-    place = Place(options.out, options.data, options.processes, options.device)
-    tuned = tune(study, place, StudyDisplay(console))
+    engine = LocalEngine(options.out, options.data, options.processes, options.device)
+    tuned = tune(study, engine, StudyDisplay(console))
     console.print(tune_table(tuned, base, len(study.seeds)))
     show_choice(tuned)
     if tuned.failures:
@@ -178,7 +179,7 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
     >>> parse_grid(["gamma=1,2", "width=16"], base)
     {'gamma': (1.0, 2.0), 'width': (16,)}
     """
-    from socrates.engine.candidates import options_of, owner_of
+    from socrates.engine.studies.candidates import options_of, owner_of
 
     grid: dict[str, tuple[Value, ...]] = {}
     for word in words:
@@ -254,22 +255,21 @@ def show_choice(tuned: Tuned) -> None:
 
 def run_sweep(options: Sweep, _: dict[str, str]) -> None:
     """`socrates sweep`."""
-    from socrates.engine.launch import Place, StudyError, run_all
     from socrates.engine.studies.display import StudyDisplay
+    from socrates.engine.studies.runs import StudyError, finished_run, run_all
 
     experiments = sweep_experiments(options)
-    place = Place(options.out, options.data, options.processes, options.device)
     if options.dry_run:
         list_runs(experiments, options.out)
         return
     failed: StudyError | None = None
     try:
-        where = {"data_root": place.data_root, "processes": place.processes, "accelerator": place.accelerator}
-        run_all(experiments, place.out, **where, tell=StudyDisplay(console))
+        where = {"data_root": options.data, "processes": options.processes, "accelerator": options.device}
+        run_all(experiments, options.out, **where, tell=StudyDisplay(console))
     except StudyError as error:
         failed = error  # the others have results all the same
-    finished = [run.directory for run in map(place.finished, dict.fromkeys(experiments)) if run is not None]
-    show_results(finished)
+    finished = [finished_run(options.out, experiment) for experiment in dict.fromkeys(experiments)]
+    show_results([run.directory for run in finished if run is not None])
     console.print(f"runs: {options.out}", highlight=False, soft_wrap=True)
     if failed is not None:
         raise failed

@@ -85,7 +85,7 @@ def product(options: Any) -> list[Experiment]:
 
 
 def _experiment(options: Any, dataset: str, model: Part, method: Part, seed: int) -> Experiment:
-    from socrates.engine.candidates import check
+    from socrates.engine.studies.candidates import check
 
     names = {"dataset": dataset, "model": model.name, "method": method.name}
     experiment = resolve(
