@@ -27,7 +27,7 @@ def setting(model: str, **options: int) -> tuple[Experiment, Splits]:
     labels = torch.randint(0, 10, (NUM_IMAGES,), generator=generator)
     split = ResidentImages(images, labels, Transform(mean=(0.5,) * 3, std=(0.5,) * 3))
     experiment = Experiment(Part("-"), Part(model, **options), Part("ce"), optimization=Optimization(epochs=1))
-    return experiment, Splits(split, split, split, 10, (3, 32, 32))
+    return experiment, Splits(split, split, split, tuple("0123456789"), (3, 32, 32))
 
 
 def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], None]]:

@@ -210,20 +210,24 @@ class Trials:
     def run(self, mutants: list[Mutant], notes: Notes) -> Iterator[tuple[Mutant, bool]]:
         """Each mutant and whether a test noticed it, as they come."""
         waiting = list(mutants)
-        while waiting or any(slot.mutant for slot in self.slots):
+        try:
+            while waiting or any(slot.mutant for slot in self.slots):
+                for slot in self.slots:
+                    if slot.mutant is None and waiting:
+                        mutant = waiting.pop(0)
+                        if tests := notes.tests_for(mutant):
+                            self._begin(slot, mutant, tests, sum(notes.seconds[test] for test in tests))
+                        else:
+                            yield mutant, False
+                    if slot.mutant is not None and (noticed := self._noticed(slot)) is not None:
+                        yield slot.mutant, noticed
+                        shutil.copy2(self.root / slot.mutant.file, slot.root / slot.mutant.file)
+                        slot.mutant = None
+                time.sleep(0.02)
+        finally:
             for slot in self.slots:
-                if slot.mutant is None and waiting:
-                    mutant = waiting.pop(0)
-                    tests = notes.tests_for(mutant)
-                    if tests:
-                        self._begin(slot, mutant, tests, sum(notes.seconds[test] for test in tests))
-                    else:
-                        yield mutant, False
-                if slot.mutant is not None and (noticed := self._noticed(slot)) is not None:
-                    yield slot.mutant, noticed
-                    shutil.copy2(self.root / slot.mutant.file, slot.root / slot.mutant.file)
-                    slot.mutant = None
-            time.sleep(0.02)
+                if slot.mutant is not None:
+                    self._end(slot)
 
     def _begin(self, slot: Slot, mutant: Mutant, tests: list[str], expected: float) -> None:
         path = slot.root / mutant.file
@@ -241,9 +245,13 @@ class Trials:
             return os.waitstatus_to_exitcode(status) != 0
         if time.monotonic() < slot.end:
             return None
-        os.killpg(slot.pid, signal.SIGKILL)
-        os.waitpid(slot.pid, 0)
+        self._end(slot)
         return True
+
+    def _end(self, slot: Slot) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(slot.pid, signal.SIGKILL)
+            os.waitpid(slot.pid, 0)
 
 
 def package_of(file: str) -> str:

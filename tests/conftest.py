@@ -33,6 +33,12 @@ def pytest_runtest_setup(item):
     torch.manual_seed(session + zlib.crc32(item.nodeid.encode()))
 
 
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    """The order and the randomness of a failure can be had again; `-q` hides the seed otherwise."""
+    if exitstatus == pytest.ExitCode.TESTS_FAILED and hasattr(config.option, "randomly_seed"):
+        terminalreporter.write_line(f"the same order again: --randomly-seed={config.option.randomly_seed}")
+
+
 @pytest.fixture(scope="session")
 def golden():
     """Reads a file of reference values by name."""

@@ -14,7 +14,7 @@ from PIL import Image
 
 from socrates.contracts import Stream
 from socrates.data import ResidentImages, Transform
-from socrates.data.augment import RATIO, TRIES, enlarged, resized_boxes, rotate
+from socrates.data.augment import RATIO, TRIES, enlarged, framed, gathered, resized_boxes, turned
 
 CPU = torch.device("cpu")
 UNIT = ((0.0,) * 3, (1 / 255,) * 3)  # normalisation that leaves the values 0 to 255
@@ -64,19 +64,26 @@ def test_without_flip_no_output_is_mirrored():
     assert not any(flipped for _, _, flipped in offsets(split(Transform(*UNIT, padding=1)), 3, flips=False))
 
 
+def rotate(images, degrees):
+    """Each image turned counter-clockwise about its centre."""
+    count, _, height, width = images.shape
+    rows, columns = (torch.arange(side).expand(count, -1) for side in (height, width))
+    return gathered(framed(images, 1), turned(rows, columns, degrees, (height, width), border=1))
+
+
 @pytest.mark.parametrize("degrees", [-15.0, -7.3, 0.0, 4.0, 11.1, 15.0, 90.0])
 def test_rotation_is_that_of_pillow(degrees):
     image = pixels((32, 32, 3))
     expected = np.array(Image.fromarray(image).rotate(degrees))
-    turned = rotate(torch.from_numpy(image).permute(2, 0, 1)[None], torch.tensor([degrees]))[0].permute(1, 2, 0)
-    assert (turned.numpy() != expected).any(axis=2).mean() < 0.005  # Pillow counts in fixed point
+    found = rotate(torch.from_numpy(image).permute(2, 0, 1)[None], torch.tensor([degrees]))[0].permute(1, 2, 0)
+    assert (found.numpy() != expected).any(axis=2).mean() < 0.005  # Pillow counts in fixed point
 
 
 def test_rotation_fills_with_zeros_and_keeps_the_type():
-    turned = rotate(torch.full((1, 1, 9, 9), 7, dtype=torch.uint8), torch.tensor([45.0]))
-    assert turned.dtype == torch.uint8
-    assert turned[0, 0, 0, 0] == 0
-    assert turned[0, 0, 4, 4] == 7
+    found = rotate(torch.full((1, 1, 9, 9), 7, dtype=torch.uint8), torch.tensor([45.0]))
+    assert found.dtype == torch.uint8
+    assert found[0, 0, 0, 0] == 0
+    assert found[0, 0, 4, 4] == 7
 
 
 def test_rotation_comes_before_the_crop_and_angles_are_uniform():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import tarfile
 from pathlib import Path
@@ -87,7 +88,12 @@ def test_an_interrupted_download_leaves_no_half_file(web, monkeypatch, tmp_path)
 def test_ctrl_c_leaves_no_half_file(web, monkeypatch, tmp_path):
     folder, _ = web
     offer(monkeypatch, folder, "svhn/test", bytes(1_000_000))
-    monkeypatch.setattr(download._Bar, "update", lambda self, amount: (_ for _ in ()).throw(KeyboardInterrupt))
+
+    def half(response, chunk_size):
+        yield response.raw.read(chunk_size)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("requests.Response.iter_content", half)
     with pytest.raises(KeyboardInterrupt):
         fetch("svhn/test", tmp_path / "data")
     assert list((tmp_path / "data").iterdir()) == []
@@ -134,8 +140,13 @@ MALICIOUS = {
     "link as the folder": [member(CIFAR, tarfile.SYMTYPE, ".."), member(f"{CIFAR}/evil.txt")],
     "hard link": [member(f"{CIFAR}/link", tarfile.LNKTYPE, "../../web")],
     "device": [member(f"{CIFAR}/null", tarfile.CHRTYPE)],
+    "longest name": [member(f"{CIFAR}/{'x' * 300}")],
+    "file as a folder": [member(f"{CIFAR}/good.bin/evil.txt")],
     "pipe": [member(f"{CIFAR}/pipe", tarfile.FIFOTYPE)],
 }
+
+
+OF_NAMES = ("longest name", "file as a folder")
 
 
 @pytest.mark.parametrize("case", MALICIOUS)
@@ -146,7 +157,8 @@ def test_malicious_archives_write_nothing(case, tmp_path):
     with tarfile.open(archive, "w:gz") as tar:
         for info in [member(f"{CIFAR}/good.bin"), *MALICIOUS[case]]:
             tar.addfile(info, io.BytesIO(b"evil") if info.isreg() else None)
-    with pytest.raises(data.DataCorrupt, match=r"archive\.tar\.gz: the member .*; nothing was extracted"):
+    message = "not a whole archive .*delete it" if case in OF_NAMES else "the member .*; nothing was extracted"
+    with pytest.raises(data.DataCorrupt, match=rf"archive\.tar\.gz: {message}"):
         extract(archive, root, CIFAR)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["archive.tar.gz", "data", "outer"]
 
@@ -157,6 +169,19 @@ def test_truncated_archives_write_nothing(keep, tmp_path):
     archive = tmp_path / "archive.tar.gz"
     archive.write_bytes(body[: int(keep * len(body))])
     with pytest.raises(data.DataCorrupt, match="not a whole archive"):
+        extract(archive, tmp_path, CIFAR)
+    assert [path.name for path in tmp_path.iterdir()] == ["archive.tar.gz"]
+
+
+def test_a_full_disk_is_no_damage(tmp_path, monkeypatch):
+    archive = tmp_path / "archive.tar.gz"
+    archive.write_bytes(tar_gz(cifar10_files()))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tarfile, "copyfileobj", full)
+    with pytest.raises(OSError, match=r"archive\.tar\.gz cannot be extracted: No space left on device"):
         extract(archive, tmp_path, CIFAR)
     assert [path.name for path in tmp_path.iterdir()] == ["archive.tar.gz"]
 

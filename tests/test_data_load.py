@@ -83,6 +83,71 @@ def test_contract_of_every_data_set(root, name):
     assert small.shape == (num_val, shape[0], 12, 12)
 
 
+NAMES = {
+    "cifar10": ("airplane", "truck"),
+    "cifar100": ("apple", "worm"),
+    "food101": ("dish_0", "dish_2"),
+    "fashion_mnist": ("T-shirt/top", "Ankle boot"),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_classes_have_names(root, name):
+    names = data.load(name, root).class_names
+    assert len(set(names)) == SIZES[name][3]
+    assert (names[0], names[-1]) == NAMES.get(name, ("0", "9"))
+
+
+@pytest.mark.parametrize("name", ["cifar10", "svhn", "food101"])  # resident, turned, streamed
+def test_batches_from_a_later_step_are_the_same_bit_for_bit(root, name):
+    split = data.load(name, root).train
+    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(0))
+    for stream in (None, Stream(1, 0)):
+        whole = list(split.batches(5, order, stream))
+        for first in (1, 3, len(whole) - 1, len(whole), len(whole) + 1):
+            rest = list(split.batches(5, order, stream, first))
+            assert len(rest) == max(len(whole) - first, 0)
+            for one, other in zip(whole[first:], rest, strict=True):
+                assert torch.equal(one.inputs, other.inputs)
+                assert torch.equal(one.labels, other.labels)
+                assert torch.equal(one.index, other.index)
+
+
+OUTSIDE = """
+from socrates import data
+
+def half(root, *, share=0.5, augment="never"):
+    splits = data.load("digits", num_train=int(300 * share))
+    assert root.name == "mine"
+    return splits
+
+def wrong(root):
+    return [1, 2, 3]
+
+def rootless():
+    return data.load("digits")
+"""
+
+
+def test_a_data_set_from_outside(tmp_path, monkeypatch):
+    (tmp_path / "my_data.py").write_text(OUTSIDE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("my_data:half", "my_data.py:half", f"{tmp_path}/my_data.py:half"):
+        assert data.options(name) == {"share": 0.5, "augment": "never"}
+        assert len(data.load(name, tmp_path / "mine").train) == 150
+        assert len(data.load(name, tmp_path / "mine", share=0.2, augment="always").train) == 60
+        assert len(data.load(name, tmp_path / "mine", num_train=20).train) == 20
+    for name, options, message in (
+        ("my_data.py:half", {"size": 1}, r"data set 'my_data.py:half' has no option 'size', it takes share=0.5"),
+        ("my_data.py:wrong", {}, "must give socrates.contracts.Splits, got list"),
+        ("my_data.py:rootless", {}, r"must take the folder of its data, .*called as \(\): too many positional"),
+        ("my_data.py:nothing", {}, "data set 'my_data.py:nothing' cannot be imported .*AttributeError"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            data.load(name, tmp_path / "mine", **options)
+
+
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "food101"])
 def test_augmentation_of_training_only_and_switched_off(root, name):
     splits = data.load(name, root)
@@ -263,7 +328,7 @@ DAMAGE = {
         "mnist",
         "MNIST/raw/t10k-labels-idx1-ubyte",
         lambda b: b + b"x",
-        "t10k-labels-idx1-ubyte: 29 bytes",
+        "t10k-labels-idx1-ubyte: more than 28 bytes",
     ),
     "mnist magic": ("mnist", "MNIST/raw/t10k-images-idx3-ubyte", lambda b: b"\x01" + b[1:], "starts with 01000803"),
     "mnist label": (
@@ -277,6 +342,12 @@ DAMAGE = {
         "MNIST/raw/t10k-images-idx3-ubyte",
         lambda b: b[:4] + struct.pack(">3I", *[2**32 - 1] * 3),
         "truncated",
+    ),
+    "mnist bomb": (
+        "fashion_mnist",
+        "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz",
+        lambda _: gzip.compress(idx(np.zeros(20, np.uint8)) + bytes(10_000_000)),
+        "more than 28 bytes, expected 28",
     ),
     "fashion gzip": (
         "fashion_mnist",

@@ -110,6 +110,38 @@ def test_wrong_folders_say_what_is_wrong(tmp_path):
         data.load(f"folder:{tmp_path / 'none'}")
 
 
+def test_odd_images_and_rare_classes_are_told(tmp_path):
+    path = pictures(tmp_path / "mine", count=25)
+    Image.new("RGB", (50, 30)).save(path / "cat" / "003.png")
+    with pytest.warns(UserWarning, match=r"1 of 50 images are not 40x30 as the others, such as cat.003\.png: all bec"):
+        data.load(f"folder:{path}")
+    Image.new("RGB", (40, 30)).save(path / "cat" / "003.png")
+    Image.new("RGBA", (40, 30)).save(path / "dog" / "007.png")
+    with pytest.warns(
+        UserWarning, match=r"1 of 50 images are not RGB as the others, such as dog.007\.png: all become RGB"
+    ):
+        assert data.load(f"folder:{path}").class_names == ("cat", "dog")
+    Image.new("RGB", (40, 30)).save(path / "dog" / "007.png")
+    for i in range(25):
+        Image.new("RGB", (40 + i, 30 + i)).save(path / "cat" / f"{i:03}.png")
+        Image.new("RGB", (70 + i, 60 + i)).save(path / "dog" / f"{i:03}.png")
+    data.load(f"folder:{path}")  # all differ: none is odd
+    pictures(tmp_path / "rare" / "train", ("a", "b"), 1)
+    pictures(tmp_path / "rare" / "test", ("a", "b"), 1)
+    pictures(tmp_path / "rare" / "val", ("a", "b"), 1)
+    with pytest.warns(UserWarning, match="the class a has a single image to train on"):
+        data.load(f"folder:{tmp_path / 'rare'}")
+
+
+def test_a_class_that_is_left_with_nothing_to_train_on_is_named(tmp_path):
+    np.savez(tmp_path / "mine.npz", images=pixels((20, 8, 8)), labels=np.arange(20))
+    with pytest.raises(ValueError, match=r"mine\.npz: the class \d+ has no images to train on, with those held out"):
+        data.load(f"npz:{tmp_path / 'mine.npz'}")
+    path = pictures(tmp_path / "mine", [f"class {i}" for i in range(20)], count=1)
+    with pytest.raises(ValueError, match=r"mine: the class class \d+ has no images to train on"):
+        data.load(f"folder:{path}")
+
+
 @pytest.mark.parametrize("body", [b"no image at all", b""])
 def test_unreadable_images_are_named(tmp_path, body):
     path = pictures(tmp_path, count=60)
@@ -223,6 +255,9 @@ def test_npz_with_parts(tmp_path):
     mean, std = content["x_train"].mean() / 255, content["x_train"].std() / 255
     expected = (torch.from_numpy(content["x_test"]).double()[:, None] / 255 - mean) / std
     assert torch.allclose(everything(splits.test).double(), expected, atol=1e-5)
+    assert splits.class_names == ("0", "1", "2", "3", "4")
+    np.savez(tmp_path / "mine.npz", **content, classes=np.array(list("abcde")))
+    assert data.load(f"npz:{tmp_path / 'mine.npz'}").class_names == tuple("abcde")
     np.savez(tmp_path / "mine.npz", **content, x_val=pixels((7, 8, 8), 2), y_val=np.zeros(7, int))
     splits = data.load(f"npz:{tmp_path / 'mine.npz'}")
     assert (len(splits.train), len(splits.val), len(splits.test)) == (50, 7, 5)
@@ -243,6 +278,8 @@ WRONG = {
     "pickle": ({"y_train": np.array([{"a": 1}] * 50)}, "y_train cannot be read"),
     "new class": ({"x_test": pixels((2, 8, 8)), "y_test": np.array([0, 5])}, "labels of y_test must be 0 to 4"),
     "other shape": ({"x_test": pixels((2, 8, 9)), "y_test": np.array([0, 1])}, r"y_test are \(1, 8, 9\)"),
+    "names": ({"classes": np.array(["a", "b"])}, r"classes must hold 5 different names, got \['a', 'b'\]"),
+    "same names": ({"classes": np.array(list("abcda"))}, "classes must hold 5 different names"),
     "test labels": ({"x_test": pixels((2, 8, 8))}, "the array y_test is missing"),
     "empty": ({"x_train": pixels((0, 8, 8)), "y_train": LABELS[:0]}, "one for each of the 0 images"),
 }

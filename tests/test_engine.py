@@ -166,16 +166,16 @@ def test_a_full_disk_is_noticed_before_training(tmp_path, monkeypatch):
 
 
 def test_collapse_is_recorded():
-    labels = torch.arange(20) % 2
+    labels, names = torch.arange(20) % 2, ("cat", "cow")
     unknown = torch.tensor([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5)
     expected = {"unknown_share": 0.75, "collapsed": "75 % of the answers are 'unknown'"}
-    assert collapse_record(unknown, labels, 2) == expected
+    assert collapse_record(unknown, labels, names) == expected
     constant = torch.tensor([[0.0, 1.0]] * 20)
-    assert collapse_record(constant, labels, 2)["collapsed"] == "every answer is class 1"
-    assert collapse_record(constant, torch.ones(20, dtype=torch.int64), 2)["collapsed"] is None
-    assert collapse_record(constant[:9], labels[:9], 2)["collapsed"] is None
+    assert collapse_record(constant, labels, names)["collapsed"] == "every answer is class cow"
+    assert collapse_record(constant, torch.ones(20, dtype=torch.int64), names)["collapsed"] is None
+    assert collapse_record(constant[:9], labels[:9], names)["collapsed"] is None
     both = torch.tensor([[0.0, 1.0], [1.0, 0.0]] * 10)
-    assert collapse_record(both, labels, 2) == {"unknown_share": 0.0, "collapsed": None}
+    assert collapse_record(both, labels, names) == {"unknown_share": 0.0, "collapsed": None}
 
 
 def test_confidences_by_hand():

@@ -9,8 +9,10 @@ import torch
 from socrates.metrics import (
     CalibrationMeter,
     Prediction,
+    Top,
     accuracy,
     ada_ece,
+    augrc,
     aupr,
     aurc,
     auroc,
@@ -61,7 +63,9 @@ BAD_ROWS = {
     "complex": (GOOD + 0j, r"dtype complex128, expected floating point"),
     "text": ([["a", "b"], ["c", "d"]], r"expected floating point"),
     "ragged": ([[0.5, 0.5], [1.0]], r"probs does not form an array"),
-    "one column of two": (np.array([0.7, 0.8]), r"shape \(2,\), expected \(N, C\).*stack \(1 - p, p\)"),
+    "scores of class 1": (np.array([0.7, 0.8]), r"shape \(2,\), expected \(N, C\).*stack \(1 - p, p\)"),
+    "confidence alone": (np.array([0.7, 0.8]), r"confidence and correctness, pass Top\.of\(confidence, correct\)"),
+    "masked": (np.ma.array(GOOD, mask=GOOD == 0.8), r"probs holds masked entries.*drop those rows"),
     "three dimensions": (GOOD[None], r"shape \(1, 2, 3\), expected \(N, C\)"),
     "no rows": (np.zeros((0, 3)), r"shape \(0, 3\)"),
     "no columns": (torch.zeros(2, 0), r"shape \(2, 0\)"),
@@ -82,6 +86,7 @@ BAD_LABELS = {
     "empty": (np.array([], int), r"0 labels for 2 rows"),
     "names": (["cat", "dog"], r"expected class numbers"),
     "ragged": ([[0], [1, 2]], r"labels does not form an array"),
+    "masked": (np.ma.array([0, 1], mask=[False, True]), r"labels holds masked entries"),
 }
 
 
@@ -141,6 +146,22 @@ BAD_CALLS = {
         lambda: ece(Prediction(GOOD, np.array([0.7]), np.array([0]), 3), LABELS),
         r"2, 1 and 1 probs, confidences and classes",
     ),
+    "a column of scores, labels of two classes": (
+        lambda: ece(np.array([[0.7], [0.8]]), LABELS),
+        r"labels hold 1, expected 0 to 0 for 1 classes: .*stack \(1 - p, p\)",
+    ),
+    "a column of scores": (lambda: ece(np.array([[0.7], [0.8]]), [0, 0]), r"row 0 .* sums to 0\.7.*stack \(1 - p, p\)"),
+    "Top: percent": (lambda: Top.of([90.0], [1]), r"confidence holds 90, expected probabilities"),
+    "Top: negative": (lambda: Top.of([0.5, -0.1], [1, 0]), r"confidence holds -0\.1, expected probabilities"),
+    "Top: labels": (lambda: Top.of([0.9, 0.8], [0, 2]), r"correct holds other values than 0 and 1"),
+    "Top: names": (lambda: Top.of([0.9], ["yes"]), r"correct holds other values than 0 and 1"),
+    "Top: lengths": (lambda: Top.of([0.9], [1, 0]), r"correct has shape \(2,\), expected \(1,\)"),
+    "Top beside labels": (lambda: ece(Top.of([0.9], [1]), [0]), r"got labels beside a Top"),
+    "no labels": (lambda: ece(GOOD), r"got probs without labels: expected \(probs, labels\)"),
+    "Top for whole rows": (lambda: cw_ece(Top.of([0.9], [1]), [0]), r"got confidence and correctness alone"),  # type: ignore
+    "predict: masked": (lambda: predict(np.ma.array(GOOD, mask=GOOD > 0.7)), r"logits holds masked entries"),
+    "predict: classes": (lambda: predict(GOOD, "answer", num_classes=4), r"3 columns, expected the 4 known classes"),
+    "predict: no reading": (lambda: predict(GOOD, num_classes=2), r"say how to read it"),
     "meter: other classes": (lambda: CalibrationMeter(num_classes=4).update(GOOD, LABELS), r"3 classes, .* for 4"),
     "meter: no bins": (lambda: CalibrationMeter(num_bins=0), r"num_bins=0"),
     "meter: nothing seen": (lambda: CalibrationMeter().compute(), r"seen no samples"),
@@ -189,11 +210,81 @@ def test_lower_precisions_agree(metric, dtype, tolerance):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_softmax_of_many_classes_is_accepted(dtype):
-    logits = 3 * torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
-    probs = logits.softmax(dim=1).to(dtype)
-    assert abs(probs.float().sum(dim=1) - 1).max() > 1e-4  # what single precision would not show
-    assert ece(probs, logits.argmax(dim=1)) == pytest.approx(ece(logits.softmax(dim=1), logits.argmax(dim=1)), abs=0.01)
+@pytest.mark.parametrize("num_classes", [2, 100, 1000, 30_000])
+def test_half_precision_softmax_is_accepted_and_reads_as_the_same_values_wider(dtype, num_classes):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(200, num_classes, generator=generator)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+    probs = logits.to(dtype).softmax(dim=1)
+    if num_classes == 1000:
+        assert abs(probs.float().sum(dim=1) - 1).max() > 1e-4  # what single precision would not show
+    for metric in (ece, mce, ada_ece, cw_ece, smooth_ece, accuracy, brier, aurc):
+        expected = metric(probs, labels)
+        assert expected == metric(probs.float(), labels) == pytest.approx(metric(probs.double(), labels), abs=1e-6)
+        assert expected == metric(probs.float().numpy(), labels.numpy())
+    np.testing.assert_array_equal(reliability(probs, labels).count, reliability(probs.float(), labels).count)
+    assert ece(probs, labels) == pytest.approx(ece(logits.softmax(dim=1), labels), abs=0.02)
+
+
+def test_half_precision_edges_are_those_of_float32():
+    """In bfloat16 the edge 14/15 is 0.93359375 itself: rounded to it, the edge would move the first row."""
+    probs = torch.tensor([[0.93359375, 0.06640625], [0.99609375, 0.00390625]], dtype=torch.bfloat16)
+    assert ece(probs, [1, 0]) == ece(probs.float(), [1, 0]) == pytest.approx((0.93359375 - 1 + 0.99609375) / 2)
+
+
+SUMS = {
+    "bfloat16 in float32": (np.array([[0.5, 0.5078125]], np.float32), None),
+    "float16 in float64": (np.array([[0.5, 0.509765625]]), None),
+    "beyond half precision": (
+        np.array([[0.5, 0.53125]], np.float32),
+        r"1\.03125, expected 1 within 0\.001, or 0\.02",
+    ),
+    "too low": (np.array([[0.5, 0.46875]], np.float32), r"sums to 0\.96875, expected 1 within"),
+    "not of half precision": (np.array([[0.5, 0.505]], np.float32), r"sums to 1\.005, .*divide each row by its sum"),
+    "only one row of half precision": (np.array([[0.5, 0.5078125], [0.5, 0.505]]), r"row 1 of probs sums to 1\.005"),
+    "half-precision logits": (torch.tensor([[0.75, 0.5], [0.5, 0.5]]).bfloat16(), r"row 0 of probs sums to 1\.25"),
+    "logits in float32": (torch.tensor([[0.75, 0.5]]), r"sums to 1\.25.*apply softmax"),
+    "negative logits": (torch.tensor([[1.5, -0.5]]), r"holds -0\.5, expected values >= 0"),
+}
+
+
+@pytest.mark.parametrize(("probs", "message"), SUMS.values(), ids=SUMS)
+def test_how_far_a_row_may_miss_one(probs, message):
+    labels = np.zeros(len(probs), int)
+    if message is None:
+        assert accuracy(probs, labels) in (0.0, 1.0)
+    else:
+        with pytest.raises(ValueError, match=message):
+            ece(probs, labels)
+
+
+def test_boolean_labels_are_two_classes():
+    for metric in METRICS:
+        assert metric(GOOD[:, :2] / GOOD[:, :2].sum(axis=1, keepdims=True), LABELS == 1) == metric(
+            GOOD[:, :2] / GOOD[:, :2].sum(axis=1, keepdims=True), LABELS
+        )
+
+
+def test_an_unmasked_masked_array_is_an_array():
+    assert ece(np.ma.array(GOOD), np.ma.array(LABELS)) == ece(GOOD, LABELS)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+def test_confidence_and_correctness_in_place_of_rows(kind, case):
+    probs, labels = case
+    confidence, predicted = probs.max(dim=1)
+    correct = (predicted == labels).numpy()
+    top = Top.of(kind(confidence.tolist()), kind(correct.tolist()))
+    single = kind is torch.tensor  # a list of floats becomes float32
+    for metric in (ece, mce, ada_ece, debiased_ece, smooth_ece, accuracy, aurc, augrc):
+        assert metric(top) == pytest.approx(metric(probs, labels), abs=1e-6 if single else 1e-15)
+    assert coverage_at_risk(top, None, 0.9) == coverage_at_risk(probs, labels, 0.9)
+    np.testing.assert_array_equal(reliability(top).count, reliability(probs, labels).count)
+    np.testing.assert_allclose(risk_coverage(top).risk, risk_coverage(probs, labels).risk)
+    if not single:
+        assert bootstrap(ece, top, num_resamples=20) == bootstrap(ece, probs, labels, num_resamples=20)
+        assert floor(ece, top, num_draws=5) == floor(ece, probs, num_draws=5)
+    assert ece(Top.of([0.9, 0.6], [1.0, 0.0])) == pytest.approx(0.35)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=names)
@@ -213,7 +304,7 @@ def test_negative_values_are_found_in_rows_of_any_width(metric, dtype, num_colum
 def test_minus_zero_is_zero(metric, num_columns):
     probs = np.zeros((50, num_columns), np.float32)
     probs[:, 1], probs[:, 2] = 0.25, 0.75
-    labels = np.arange(50) % 3
+    labels = 1 + np.arange(50) % 2
     expected = metric(probs, labels)
     probs[7:, 0] = -0.0
     assert metric(probs, labels) == expected

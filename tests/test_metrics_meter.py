@@ -206,6 +206,7 @@ def simple_bound(confidence, num_bins):
     return (1 + 2**-14) / (2 * len(confidence)) * count[held].sum()
 
 
+@pytest.mark.filterwarnings("ignore:.* rows have probability 0")
 @given(
     st.integers(0, 10_000),
     st.integers(1, 400),

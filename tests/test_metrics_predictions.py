@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from socrates.metrics import Prediction, accuracy, brier, cw_ece, ece, nll, predict, reliability
+from socrates.metrics import READINGS, Prediction, accuracy, brier, cw_ece, ece, has_unknown, nll, predict, reliability
+from socrates.metrics.predictions import probabilities
 
-READINGS = [None, "answer", "abstain", "renormalize", "spread"]
+ALL_READINGS = [None, *READINGS]
 # exp: 1, 2, 5 with unknown 5: the softmax over all is 1/8, 2/8, 5/8; over the first two 1/3, 2/3.
 LOGITS = torch.tensor([[1.0, 2.0, 5.0]]).log()
 BY_HAND = {
@@ -18,7 +19,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", ALL_READINGS)
 @pytest.mark.parametrize("kind", ["torch", "numpy", "list"])
 def test_by_hand(reading, kind):
     logits = {"torch": LOGITS, "numpy": LOGITS.numpy(), "list": LOGITS.tolist()}[kind]
@@ -33,7 +34,7 @@ def test_by_hand(reading, kind):
     assert [np.asarray(part).shape for part in result] == [(1, len(probs)), (1,), (1,)]
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", ALL_READINGS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_softmax_in_at_least_single_precision(reading, dtype):
     result = predict(LOGITS.to(dtype), unknown=reading)
@@ -41,7 +42,7 @@ def test_softmax_in_at_least_single_precision(reading, dtype):
     assert result.probs.dtype == result.confidence.dtype == expected
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", ALL_READINGS)
 def test_gradients_flow(reading):
     logits = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     predict(logits, unknown=reading).confidence.sum().backward()
@@ -56,7 +57,7 @@ def test_numpy_logits_are_left_alone():
     np.testing.assert_array_equal(logits, LOGITS.numpy())
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", ALL_READINGS)
 def test_extreme_logits(reading):
     result = predict(torch.tensor([[3e38, -3e38, 0.0], [-1e4, -1e4, 1e4]]), unknown=reading)
     assert torch.isfinite(result.probs).all()
@@ -86,7 +87,7 @@ def test_renormalize_needs_a_known_class_that_is_not_masked():
         predict(np.array(MASKED), unknown="renormalize")
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", ALL_READINGS)
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -180,3 +181,27 @@ def test_a_prediction_is_still_checked():
     prediction = Prediction(np.array([[0.9, 0.9]]), np.array([0.9]), np.array([0]), 2)
     with pytest.raises(ValueError, match=r"sums to 1\.8"):
         ece(prediction, [0])
+
+
+def test_readings_are_named_and_explained_in_one_place():
+    assert tuple(READINGS) == ("answer", "abstain", "renormalize", "spread")
+    assert all(len(words.split()) > 5 and not words.endswith(".") for words in READINGS.values())
+
+
+@pytest.mark.parametrize("columns", [6, 5])
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_reading_is_dropped_where_there_is_no_unknown_column(case, columns, reading):
+    logits = case[0][:, :columns]
+    assert has_unknown(logits, 5) == has_unknown(logits.numpy(), 5) == (columns == 6)
+    given, expected = predict(logits, reading, num_classes=5), predict(logits, reading if columns == 6 else None)
+    assert given.num_classes == expected.num_classes == 5
+    torch.testing.assert_close(given.confidence, expected.confidence, rtol=0, atol=0)
+    assert given.unknown_share == float((expected.predicted == 5).double().mean())
+    assert (given.unknown_share > 0) == (columns == 6 and reading == "answer")
+
+
+@pytest.mark.parametrize("reading", ALL_READINGS)
+def test_logarithms_are_those_of_the_probabilities(case, reading):
+    logits = case[0].double()
+    logarithm = probabilities(logits, reading, logarithm=True)
+    torch.testing.assert_close(logarithm.exp(), predict(logits, reading).probs)

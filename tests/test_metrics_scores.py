@@ -1,6 +1,7 @@
 """Accuracy, proper scores, selective classification and out-of-distribution scores: by hand and by scikit-learn."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -10,15 +11,18 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from socrates.metrics import (
+    CalibrationMeter,
     accuracy,
     augrc,
     aupr,
     aurc,
     auroc,
+    bootstrap,
     brier,
     coverage_at_risk,
     fpr_at_tpr,
     nll,
+    predict,
     risk_coverage,
 )
 
@@ -43,13 +47,66 @@ def test_scores_against_scikit_learn(case):
     assert brier(binary, (labels != 0).astype(int)) == pytest.approx(2 * halved, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "smallest"),
-    [(torch.float64, 5e-324), (torch.float32, 2.0**-149), (torch.float16, 2.0**-24), (torch.bfloat16, 2.0**-133)],
-    ids=str,
-)
-def test_nll_of_an_impossible_label_is_finite(dtype, smallest):
-    assert nll(torch.tensor([[1.0, 0.0]], dtype=dtype), [1]) == pytest.approx(-math.log(smallest))
+CLIPPED = -math.log(2.0**-52)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_nll_of_an_impossible_label_is_the_same_in_every_dtype(dtype):
+    probs = torch.tensor([[1.0, 0.0], [0.5, 0.5], [1.0, 0.0]], dtype=dtype)
+    with pytest.warns(UserWarning, match=r"^2 of 3 rows have probability 0 .* 2\.2e-16, 36\.04 nats") as caught:
+        assert nll(probs, [1, 0, 1]) == pytest.approx((2 * CLIPPED + math.log(2)) / 3)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_nll_of_impossible_labels_is_scikit_learns_log_loss():
+    probs, labels = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 1.0]]), [1, 0, 0]
+    with pytest.warns(UserWarning, match="2 of 3 rows"):
+        assert nll(probs, labels) == pytest.approx(reference.log_loss(labels, probs), rel=1e-12)
+
+
+def test_nll_counts_all_that_is_below_the_clip_alike():
+    least = np.array([[1 - 1e-9, 1e-9], [1.0, 2.0**-52], [1.0, 1e-17], [1.0, 1e-300]])
+    expected = [-math.log(1e-9), CLIPPED, CLIPPED, CLIPPED]
+    for row, value in zip(least, expected, strict=True):
+        assert nll(row[None], [1]) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array], ids=["torch", "numpy"])
+def test_nll_of_logits_is_exact(kind):
+    """Softmax rounds to 0 in each of these rows; -log of it is the distance of the label's logit from the greatest."""
+    logits = kind([[0.0, 200.0, 100.0], [1000.0, 0.0, 0.0], [0.0, 5e4, 0.0]])
+    labels = [0, 1, 0]
+    assert nll(predict(logits), labels) == pytest.approx((200 + 1000 + 5e4) / 3)
+    assert nll(predict(logits, unknown="answer"), labels) == pytest.approx((200 + 1000 + 5e4) / 3)
+    assert nll(predict(logits, unknown="abstain"), labels) == pytest.approx((200 + 1000 + 5e4) / 3)
+    assert nll(predict(logits, unknown="renormalize"), labels) == pytest.approx((200 + 1000 + 5e4) / 3)
+    # Of unknown's share, e^-100, e^-1000 and e^-5e4, half falls to the label, whose own is less in the first row.
+    shares = (100 + math.log(2)) + (1000 - math.log(1.5)) + (5e4 - math.log(1.5))
+    assert nll(predict(logits, unknown="spread"), labels) == pytest.approx(shares / 3)
+    meter = CalibrationMeter()
+    meter.update(predict(logits), labels)
+    assert meter.compute()["nll"] == pytest.approx((200 + 1000 + 5e4) / 3)
+    assert bootstrap(nll, predict(logits), labels, num_resamples=50).high <= 5e4
+    plain = bootstrap(lambda probs, labels: nll(probs, labels), predict(logits), labels, num_resamples=50)
+    assert plain == bootstrap(nll, predict(logits), labels, num_resamples=50)
+
+
+def test_nll_of_a_masked_label_is_clipped():
+    with pytest.warns(UserWarning, match="1 of 2 rows"):
+        assert nll(predict([[0.0, -np.inf], [0.0, 0.0]]), [1, 0]) == pytest.approx((CLIPPED + math.log(2)) / 2)
+
+
+def test_one_warning_for_impossible_labels_from_meter_and_bootstrap():
+    probs, labels = np.array([[1.0, 0.0], [0.5, 0.5]] * 10), [1, 1] * 10
+    meter = CalibrationMeter()
+    for call in (lambda: meter.update(probs, labels), lambda: bootstrap(nll, probs, labels, num_resamples=5)):
+        with pytest.warns(UserWarning, match="10 of 20 rows") as caught:
+            call()
+        assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert meter.compute()["nll"] == pytest.approx(nll(probs, labels))
 
 
 def test_scores_of_many_rows_are_summed_in_float64():

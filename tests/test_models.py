@@ -177,6 +177,25 @@ def test_a_transformer_block_is_torch_s():
     torch.testing.assert_close(ours(tokens), theirs(tokens))
 
 
+@pytest.mark.parametrize(
+    ("name", "image_shape", "options"),
+    [
+        ("mlp", (1, 8, 8), {}),
+        ("cnn", (1, 8, 8), {}),
+        ("resnet20", (3, 8, 8), {"width": 4}),
+        ("vit", (1, 8, 8), {"dim": 16, "depth": 2, "heads": 2}),
+    ],
+)
+def test_each_is_exported_with_any_batch_size(name, image_shape, options):
+    torch.manual_seed(0)
+    model = models.build(name, 5, image_shape, **options).eval()
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(model, (torch.randn(3, *image_shape),), dynamic_shapes=({0: batch},)).module()
+    for size in (2, 7):
+        images = torch.randn(size, *image_shape)
+        torch.testing.assert_close(program(images), model(images))
+
+
 class Own(nn.Module):
     """A model from outside, without our base class."""
 

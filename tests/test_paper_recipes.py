@@ -14,16 +14,17 @@ from report_runs import make_run
 from socrates import methods
 from socrates.contracts import Task
 from socrates.engine.studies.cost import cost
-from socrates.paper.compare import paper_setting, published_posthoc, published_test, published_validation
+from socrates.experiment import Part, resolve
+from socrates.paper.compare import paper_setting, published
 from socrates.paper.grid import final_experiment
-from socrates.paper.material import gather
 from socrates.paper.published import find
+from socrates.paper.recipe_data import gather
 from socrates.paper.recipes import RECIPES, find_recipes
 from socrates.paper.scales import STAND_INS, LaptopScale, PaperScale
 from socrates.paper.settings import SETTINGS
 from socrates.paper.write import write_recipes
 from socrates.records import Run
-from socrates.report.aggregate import Group, group_runs, read_run
+from socrates.report.aggregate import group_runs, read_run
 
 SCALES = (PaperScale(), LaptopScale())
 RUNS = {  # distinct runs of each recipe, in the paper's own settings
@@ -175,33 +176,42 @@ def test_missing_and_damaged_runs_are_named_and_left_out(laptop, tmp_path):
         make_run(tmp_path, runs[0], num_test=40)
     broken = wanted["cifar100-vgg16"]["β"][0]
     (tmp_path / broken.name / "evaluation.json").write_text("{")
-    material, missing = gather(wanted, LaptopScale(), tmp_path)
+    data, missing = gather(wanted, LaptopScale(), tmp_path)
     assert len(missing) == 5
-    assert "β" not in material.groups["cifar100-vgg16"]
-    assert [len(group.runs) for group in material.groups["cifar100-vgg16"].values()] == [1, 1, 1]
+    assert "β" not in data.groups["cifar100-vgg16"]
+    assert [len(group.runs) for group in data.groups["cifar100-vgg16"].values()] == [1, 1, 1]
 
 
-def group_of(experiment, root) -> Group:
+def group_of(experiment, root):
     make_run(root, experiment, num_test=40)
-    return next(iter(group_runs([read_run(root / experiment.name)]).values()))[0]
+    return next(iter(group_runs([read_run(Run.directory_of(root, experiment))]).values()))[0]
 
 
 def test_published_numbers_stand_beside_the_same_setting_only(tmp_path):
     final = final_experiment("cifar100-vgg16", "socrates")
     group = group_of(final, tmp_path)
-    assert paper_setting(group) == SETTINGS["cifar100-vgg16"]
-    assert published_test(group, "ece").mean == 3.45
-    assert published_validation(group, "accuracy").mean == 71.74
-    assert published_posthoc(group, "ece", "temperature") == find(
+    assert paper_setting(group.experiment) == SETTINGS["cifar100-vgg16"]
+    assert published(group, "test", "ece").mean == 3.45
+    assert published(group, "validation", "accuracy").mean == 71.74
+    assert published(group, "posthoc", "ece", "temperature") == find(
         "posthoc", "cifar100-vgg16", "socrates+temperature", "ece"
     )
-    assert published_test(group, "nll") is None
+    assert published(group, "test", "nll") is None
     other = group_of(dataclasses.replace(final, num_train=1000), tmp_path)
-    assert paper_setting(other) is None
-    assert published_test(other, "ece") is None
-    assert published_test(group_of(dataclasses.replace(final, num_bins=15), tmp_path), "ece") is None
+    assert paper_setting(other.experiment) is None
+    assert published(other, "test", "ece") is None
+    assert published(group_of(dataclasses.replace(final, num_bins=15), tmp_path), "test", "ece") is None
     ce = group_of(final_experiment("cifar100-vgg16", "ce"), tmp_path)
-    assert published_test(ce, "ece").mean == find("posthoc", "cifar100-vgg16", "ce", "ece").mean
+    assert published(ce, "test", "ece").mean == find("posthoc", "cifar100-vgg16", "ce", "ece").mean
+
+
+@pytest.mark.parametrize("setting", ["cifar10-vgg16", "svhn-vgg16"])
+def test_a_default_method_meets_the_numbers_printed_for_these_defaults(setting):
+    told = final_experiment(setting, "sat")
+    plain = dataclasses.replace(told, method=Part("sat"))
+    met = resolve(plain) == resolve(told)
+    assert met == (setting == "cifar10-vgg16")  # alpha 0.9 from the start, SAT's defaults
+    assert (paper_setting(plain) == SETTINGS[setting]) == met
 
 
 def test_cost_of_the_paper_s_runs():

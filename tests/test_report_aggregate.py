@@ -11,7 +11,9 @@ import pytest
 from report_runs import experiment, make_run
 
 from socrates.experiment import Part
-from socrates.report.aggregate import find_runs, group_runs, labels, mean_std, method_label, read_run, read_runs
+from socrates.report.aggregate import find_runs, group_runs, labels, method_label, read_run, read_runs
+from socrates.report.statistics import mean_std
+from socrates.report.write import write_report
 
 
 def read_all(root):
@@ -28,7 +30,7 @@ def test_groups_by_setting_and_all_but_the_seed(tmp_path):
     groups = {setting.title: found for setting, found in group_runs(runs).items()}
     assert set(groups) == {"digits, mlp, 6 epochs", "digits, mlp, 4 epochs"}
     seeds = {group.label: group.seeds for group in groups["digits, mlp, 6 epochs"]}
-    assert seeds == {"Socrates γ=2": (1, 2, 3), "Socrates γ=1": (1,)}
+    assert seeds == {"Socrates γ=2": [1, 2, 3], "Socrates γ=1": [1]}
 
 
 def test_values_and_curves_are_one_row_a_run(tmp_path):
@@ -45,32 +47,30 @@ def test_values_and_curves_are_one_row_a_run(tmp_path):
 
 
 def test_a_model_without_unknown_class_has_one_reading(tmp_path):
-    run = read_run(make_run(tmp_path, experiment("ce")))
-    assert not run.unknown_class
-    assert run.values(reading="spread") == run.values(reading="answer") is not None
-    assert run.values(scaler="readout") is None
+    evaluation = read_run(make_run(tmp_path, experiment("ce"))).evaluation
+    assert not evaluation.unknown_class
+    assert evaluation.values("none", "test", "spread") == evaluation.values("none", "test", "answer") != {}
+    assert evaluation.values("readout", "test", "answer") == {}
 
 
 def test_predictions_are_those_of_the_evaluation(tmp_path):
     run = read_run(make_run(tmp_path, experiment("socrates"), num_classes=5, num_test=40))
     logits, labels_, num_classes = run.predictions("test")
     assert (logits.shape, labels_.shape, num_classes) == ((40, 6), (40,), 5)
-    values = run.values()
-    assert values is not None
-    assert values["accuracy"] == pytest.approx((logits.argmax(axis=1) == labels_).mean())
+    assert run.evaluation.value("none", "test", "answer", "accuracy") == pytest.approx(
+        (logits.argmax(axis=1) == labels_).mean()
+    )
 
 
 def test_made_up_runs_have_the_shape_of_evaluated_ones(tmp_path):
     quick = read_run(make_run(tmp_path / "quick", experiment("sat")))
     exact = read_run(make_run(tmp_path / "exact", experiment("sat"), exact=True))
-    for scaler, splits in exact.evaluation["results"].items():
+    for scaler, splits in exact.evaluation.results.items():
         for split, readings in splits.items():
             for reading, metrics in readings.items():
-                assert quick.evaluation["results"][scaler][split][reading].keys() == metrics.keys()
+                assert quick.evaluation.results[scaler][split][reading].keys() == metrics.keys()
     for reading in ("answer", "abstain", "renormalize", "spread"):
-        one, other = quick.values(reading=reading), exact.values(reading=reading)
-        assert one is not None
-        assert other is not None
+        one, other = (run.evaluation.values("none", "test", reading) for run in (quick, exact))
         for metric in ("accuracy", "ece", "nll", "brier"):
             assert one[metric] == pytest.approx(other[metric], abs=1e-5), (reading, metric)
 
@@ -90,9 +90,11 @@ def test_collapse_is_carried_on(tmp_path):
 def test_labels_tell_apart_what_the_method_does_not():
     one = experiment("focal", gamma=2.0)
     faster = dataclasses.replace(one, optimization=dataclasses.replace(one.optimization, learning_rate=0.5))
-    assert labels([one, faster]) == ["Focal γ=2, learning_rate 0.1", "Focal γ=2, learning_rate 0.5"]
-    assert labels([one]) == ["Focal γ=2"]
-    assert method_label(Part("package.module:loss", start_epoch=3)) == "package.module loss E_s=3"
+    assert labels([one, faster]) == ["Focal, learning_rate 0.1", "Focal, learning_rate 0.5"]
+    assert labels([one]) == ["Focal"]
+    assert labels([one, experiment("focal", gamma=1.0)]) == ["Focal γ=2", "Focal γ=1"]
+    outside = dataclasses.replace(one, method=Part("package.module:loss", start_epoch=3))
+    assert method_label(outside) == "package.module loss E_s=3"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ DAMAGES = {
     "experiment of another version": (edit("experiment.json", lambda v: v.pop("seed")), "'seed'. are missing"),
     "dataset a string": (edit("experiment.json", lambda v: v.update(dataset="digits")), "damaged .TypeError"),
     "dataset without name": (edit("experiment.json", lambda v: v["dataset"].pop("name")), "damaged .KeyError: 'name'"),
-    "method a number": (edit("experiment.json", lambda v: v["method"].update(name=3)), "must be words"),
+    "method a number": (edit("experiment.json", lambda v: v["method"].update(name=3)), "experiment.json is damaged"),
     "option a list": (edit("experiment.json", lambda v: v["method"]["options"].update(a=[1])), "unhashable"),
     "seed a string": (edit("experiment.json", lambda v: v.update(seed="1")), "whole"),
     "subset a string": (edit("experiment.json", lambda v: v.update(num_train="many")), "whole"),
@@ -144,27 +146,27 @@ DAMAGES = {
     "epochs empty": (write("epochs.jsonl", ""), "0 lines"),
     "epochs truncated": (cut("epochs.jsonl", 900), "lines that are not those of epochs 1 to 6"),
     "epochs damaged": (write("epochs.jsonl", '{"epoch": 1}\n{"epo\n{"epoch": 3}\n'), "line 2 is damaged"),
-    "epochs not text": (lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"), "codec can't decode"),
+    "epochs not text": (lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"), "epochs.jsonl, line 1 is damaged"),
     "epochs of lists": (write("epochs.jsonl", "[1]\n" * 6), "line 1 is damaged"),
     "epochs of numbers": (write("epochs.jsonl", "1\n" * 6), "line 1 is damaged"),
-    "epochs without epoch": (write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6), "not those of epochs"),
-    "epochs of words": (write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'), "could not convert"),
+    "epochs without epoch": (write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6), "is no record of an epoch"),
+    "epochs of words": (write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'), "must be numbers"),
     "epochs too large": (write("epochs.jsonl", '{"epoch": 1' + "0" * 400 + "}\n"), "damaged .OverflowError"),
     "no evaluation": (remove("evaluation.json"), "evaluation.json is not there"),
     "evaluation truncated": (cut("evaluation.json", 500), "evaluation.json is damaged"),
-    "evaluation a list": (write("evaluation.json", "[]"), "has no 'epoch'"),
-    "evaluation a number": (write("evaluation.json", "3"), "has no 'epoch'"),
-    "evaluation without results": (edit("evaluation.json", lambda v: v.pop("results")), "has no 'results'"),
-    "results a list": (edit("evaluation.json", lambda v: v.update(results=[1])), "damaged .AttributeError"),
-    "split a list": (edit("evaluation.json", lambda v: v["results"]["none"].update(test=[1])), "AttributeError"),
+    "evaluation a list": (write("evaluation.json", "[]"), "it has no epoch"),
+    "evaluation a number": (write("evaluation.json", "3"), "it has no epoch"),
+    "evaluation without results": (edit("evaluation.json", lambda v: v.pop("results")), "it has no results"),
+    "results a list": (edit("evaluation.json", lambda v: v.update(results=[1])), "not by scaler, split"),
+    "split a list": (edit("evaluation.json", lambda v: v["results"]["none"].update(test=[1])), "not by scaler, split"),
     "metric a word": (
         edit("evaluation.json", lambda v: v["results"]["none"]["test"]["answer"].update(ece="low")),
         "ece are not numbers",
     ),
-    "evaluated epoch a word": (edit("evaluation.json", lambda v: v.update(epoch="last")), "the epoch 'last'"),
+    "evaluated epoch a word": (edit("evaluation.json", lambda v: v.update(epoch="last")), "epoch is 'last'"),
     "not finished": (remove("finished.json"), "unfinished: 6 of 6 epochs are done"),
     "finished truncated": (cut("finished.json", 3), "finished.json is damaged"),
-    "finished a list": (write("finished.json", "[]"), "damaged .AttributeError"),
+    "finished a list": (write("finished.json", "[]"), "is no summary of a run"),
 }
 
 
@@ -180,6 +182,26 @@ def test_damage_is_listed_and_never_fatal(tmp_path, name):
     assert all(re.search(reason, one.reason) for one in skipped), skipped
     (groups,) = group_runs(runs).values()
     assert [group.label for group in groups] == ["SAT"]
+
+
+def flip(path, at):
+    """Change a byte within the data of a zip file, which its checksum notices and its index does not."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 64
+    path.write_bytes(content)
+
+
+def test_logits_that_fail_their_checksum_are_listed_by_a_report(tmp_path):
+    make_run(tmp_path / "runs", experiment("sat", seed=2))
+    directory = make_run(tmp_path / "runs", experiment("sat", seed=1))
+    flip(directory / "predictions" / "test-0006.npz", 600)
+    runs, ((skipped, reason),) = read_runs(find_runs(tmp_path / "runs"), logits=True)
+    assert [run.experiment.seed for run in runs] == [2]
+    assert skipped == directory
+    assert "test-0006.npz is damaged" in reason
+    written = write_report(tmp_path / "runs", tmp_path / "report", command=str)
+    assert [one.directory for one in written.skipped] == [directory]
+    assert written.num_runs == 1
 
 
 def test_of_two_runs_of_one_experiment_the_second_is_listed(tmp_path):

@@ -2,59 +2,54 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from report_runs import experiment, make_run
 
-from socrates.experiment import Part
-from socrates.methods import METHODS
-from socrates.metrics import ece, predict, reliability
-from socrates.records import Predictions
-from socrates.report.aggregate import Group, RunData, find_runs, group_runs, labels, read_runs, setting_of
-from socrates.report.figures import curves, evolution, pareto, scaling, unknown, write
+from socrates.experiment import Part, resolve
+from socrates.metrics import BinStats, ece, predict, reliability
+from socrates.metrics.binning import bin_stats
+from socrates.metrics.inputs import open_top
+from socrates.records import Evaluation
+from socrates.report.aggregate import find_runs, group_runs, read_runs
+from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
-from socrates.report.figures.compose import slug
-from socrates.report.figures.ink import RED, ceiling
-from socrates.report.figures.write import figures_of, write_figure, write_figures
+from socrates.report.figures.compose import Drawing, Panel, compose, write_drawing
+from socrates.report.figures.ink import RED
+from socrates.report.page import page_data
+from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles
+from socrates.report.vocabulary import READINGS
+from socrates.report.write import prefixes, write_figures
 
 STYLE = Style("#D55E00", "solid", "o")
+NAN = np.nan
 
 
-class Stored(RunData):
-    """A run whose logits are in memory."""
+def results(method="ce", label=None, epochs=3, runs=1, numbers=(), collapses=None, unknown=False, **options):
+    """Labelled results without any run directory: curves over three epochs by name, a row a run, and test metrics.
 
-    def predictions(self, split="test"):
-        if "logits" not in self.evaluation:
-            raise FileNotFoundError("no logits")
-        return self.evaluation["logits"]
-
-
-def run(of, curves=None, accuracy=None, ece=None, collapsed=None, scaled=(), **evaluation):
-    """A run with these curves over three epochs and these test metrics."""
-    epochs = {"epoch": np.arange(1.0, 4.0)}
-    values = {"accuracy": accuracy, "ece": ece}
-    results = {"none": {"test": {"plain": values, "answer": values}}} if accuracy is not None else {}
-    results |= {name: {"test": {"plain": {"accuracy": a, "ece": e}}} for name, a, e in scaled}
-    whole = {"epoch": 3, "unknown_class": False, "results": results, **evaluation}
-    arrays = {name: np.array(column, dtype=float) for name, column in (curves or {}).items()}
-    return Stored(Path("nowhere"), of, epochs | arrays, whole, collapsed)
-
-
-def group(*runs, label=None):
-    first = runs[0].experiment
-    return Group(setting_of(first), label or labels([first])[0], first, runs)
+    `numbers` are (accuracy, ECE) of each run, None where it has none, or a dict of them by scaler.
+    """
+    of = resolve(experiment(method, epochs=epochs, **{k: v for k, v in options.items() if not isinstance(v, list)}))
+    found = {name: np.array(v, dtype=float).reshape(runs, -1) for name, v in options.items() if isinstance(v, list)}
+    reading = "answer" if unknown else "plain"
+    evaluations = []
+    for number in numbers or [None] * runs:
+        tables = number if isinstance(number, dict) else {"none": number} if number else {}
+        by_scaler = {
+            scaler: {split: {reading: dict(zip(("accuracy", "ece"), pair, strict=True))} for split in ("val", "test")}
+            for scaler, pair in tables.items()
+        }
+        evaluations.append(Evaluation(epochs, 15, unknown, by_scaler))
+    steps = np.arange(1.0, epochs + 1)
+    seeds = range(1, len(evaluations) + 1)
+    return Results(label or method.upper(), of.method, evaluations, seeds, collapses or {}, steps, found)
 
 
-def two_runs(method="ce", key="val_loss", one=(1, 2, 3), other=(3, 2, None), **options):
-    of = experiment(method, epochs=3, **options)
-    values = [[np.nan if value is None else value for value in column] for column in (one, other)]
-    return group(*(run(of, {key: column}) for column in values))
+def look(*members):
+    return styles({one.label: one.method for one in members})
 
 
 def axes(rows=1, columns=1):
@@ -65,8 +60,18 @@ def texts(figure):
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
 
 
+def drawn(members):
+    found = look(*members)
+    return {drawing.name: drawing for figure in FIGURES for drawing in figure.drawings(members, found)}
+
+
+def read(root):
+    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
+
+
 def test_band_is_mean_and_sample_deviation_of_the_runs_that_have_a_value():
-    found = curves.band(two_runs(), "val_loss", factor=10)
+    two = results(runs=2, val_loss=[[1, 2, 3], [3, 2, NAN]])
+    (found,) = bands([two, results(val_nll=[1, 2, 3])], "val_loss", factor=10)
     np.testing.assert_allclose(found.mean, [20, 20, 30])
     np.testing.assert_allclose(found.high - found.mean, [10 * np.sqrt(2), 0, 0])
     np.testing.assert_allclose(found.low, 2 * found.mean - found.high)
@@ -74,13 +79,18 @@ def test_band_is_mean_and_sample_deviation_of_the_runs_that_have_a_value():
 
 
 def test_band_of_one_seed_is_the_line_and_of_nothing_is_none():
-    alone = group(run(experiment(), {"val_loss": [1, np.nan, 2]}))
-    found = curves.band(alone, "val_loss")
+    alone = results(val_loss=[1, NAN, 2], beta=[NAN] * 3)
+    (found,) = bands([alone], "val_loss")
     np.testing.assert_array_equal(found.low, found.high)
-    np.testing.assert_array_equal(found.mean, [1, np.nan, 2])
-    assert curves.band(alone, "beta") is None
-    assert curves.bands([alone], "beta") == []
-    assert curves.band(group(run(experiment(), {"beta": [np.nan] * 3})), "beta") is None
+    np.testing.assert_array_equal(found.mean, [1, NAN, 2])
+    assert bands([alone], "beta") == bands([alone], "target") == []
+
+
+def test_the_band_of_the_error_is_the_right_way_up():
+    (found,) = bands([results(runs=2, val_accuracy=[[0.8] * 3, [0.9] * 3])], "error")
+    np.testing.assert_allclose(found.mean, 0.15)
+    assert (found.low < found.mean).all()
+    assert (found.mean < found.high).all()
 
 
 @pytest.mark.parametrize(
@@ -88,116 +98,117 @@ def test_band_of_one_seed_is_the_line_and_of_nothing_is_none():
     [("sat", {"start_epoch": 1}, 2), ("sat", {}, None), ("sat", {"start_epoch": 3}, None), ("ccl_sc", {}, 2)],
 )
 def test_switch_is_the_epoch_after_the_first_phase(method, options, epoch):
-    assert curves.switch_epoch(two_runs(method, **options)) == epoch
-
-
-def test_defaults_told_again_here_are_those_of_the_methods():
-    starts = {name: inspect.signature(make).parameters.get("start_epoch") for name, make in METHODS.items()}
-    assert tuple(name for name, p in starts.items() if p is not None and p.default != 0) == curves.HALFWAY
-    parameters = inspect.signature(METHODS["socrates"]).parameters
-    assert {name: parameters[name].default for name in ("gamma", "alpha")} == evolution.DEFAULTS
+    assert results(method, **options).switch_epoch == epoch
 
 
 def test_losses_are_drawn_solid_and_dashed_with_a_box_at_the_switch():
-    of = experiment("sat", epochs=3, start_epoch=1)
-    sat = group(run(of, {"train_loss": [3, 2, 1], "val_loss": [3, 2, 2]}), run(of, {"train_loss": [3, 3, 1]}))
-    bare = group(run(experiment("ce")))
-    found = curves.loss_curves([sat, bare])
-    assert found["CE"] == (None, None)
+    train, val = [[3, 2, 1], [3, 3, 1]], [[3, 2, 2], [NAN] * 3]
+    sat = results("sat", runs=2, start_epoch=1, train_loss=train, val_loss=val)
     (ax,) = axes()
-    curves.draw_losses(ax, found, styles([sat, bare]), [curves.switch_epoch(sat)])
-    train, val = ax.get_lines()
-    assert train.get_linestyle() == "-"
-    assert val.get_linestyle() == "--"
+    handles = curves.draw_lines(ax, curves.losses_data([sat, results()], look(sat, results())))
+    solid, dashed = ax.get_lines()
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert len(ax.collections) == 1  # a shade for the two runs of one curve
     (box,) = ax.patches
     assert box.get_x() < 2 < box.get_x() + box.get_width()
     assert ax.get_xlim() == (1, 3)
+    assert [handle.get_label() for handle in handles] == ["training", "validation", "SAT", "change of loss"]
 
 
-def test_bands_are_drawn_in_the_style_of_their_group():
+def test_curves_are_drawn_in_the_style_of_their_method():
+    found = results(runs=2, val_nll=[[1, 2, 3], [3, 2, NAN]])
+    (panel,) = drawn([found])["nll"].panels
     (ax,) = axes()
-    found = two_runs()
-    curves.draw_bands(ax, curves.bands([found], "val_loss"), styles([found]), "loss")
+    panel.draw(ax, panel.data)
     assert [line.get_color() for line in ax.get_lines()] == ["#0072B2"]
-    assert ax.get_ylabel() == "loss"
+    assert ax.get_ylabel() == "validation NLL of the known classes"
 
 
 def test_a_diverging_curve_does_not_push_the_limit_away():
     steps = np.arange(4)
-    bands = [curves.Band(str(k), steps, level * np.ones(4), steps, steps) for k, level in enumerate([1, 1, 1, 1, 1e6])]
-    assert ceiling(bands) == pytest.approx(4.2)
-    assert ceiling(bands[:4]) == pytest.approx(1.05)
-    assert ceiling([]) is None
-    assert ceiling([curves.Band("nan", steps, np.full(4, np.nan), steps, steps)]) is None
+    made = [Band(str(k), steps, level * np.ones(4), steps, steps) for k, level in enumerate([1, 1, 1, 1, 1e6])]
+    assert curves.ceiling(made) == pytest.approx(4.2)
+    assert curves.ceiling(made[:4]) == pytest.approx(1.05)
+    assert curves.ceiling([]) is None
+    assert curves.ceiling([Band("nan", steps, np.full(4, NAN), steps, steps)]) is None
 
 
 def test_epoch_paths_hold_the_first_the_last_and_every_nth_epoch():
-    of = experiment(epochs=3)
-    one = {"val_accuracy": [0.5, 0.8, 0.9], "val_ece": [0.3, 0.2, 0.1]}
-    other = {"val_accuracy": [0.5, 0.6, np.nan], "val_ece": [0.1, 0.2, np.nan]}
-    (path,) = pareto.epoch_paths([group(run(of, one), run(of, other)), group(run(of))], every=2)
-    np.testing.assert_array_equal(path.epochs, [1, 2, 3])
+    accuracy, errors = [[0.5, 0.8, 0.9], [0.5, 0.6, NAN]], [[0.3, 0.2, 0.1], [0.1, 0.2, NAN]]
+    (path,) = pareto.epoch_paths([results(runs=2, val_accuracy=accuracy, val_ece=errors), results()], every=2)
+    np.testing.assert_array_equal(path.steps, [1, 2, 3])
     np.testing.assert_allclose(path.error, [50, 30, 10])
     np.testing.assert_allclose(path.ece, [20, 20, 10])
-    assert pareto.epoch_paths([group(run(of, one))], every=25)[0].epochs.tolist() == [1, 3]
+    assert path.end == pytest.approx((10, 10))
+    alone = results(val_accuracy=accuracy[0], val_ece=errors[0])
+    assert pareto.epoch_paths([alone], every=25)[0].steps == [1, 3]
 
 
-def test_final_points_leave_out_runs_and_groups_without_numbers():
-    of = experiment()
-    whole = group(run(of, accuracy=0.9, ece=0.02), run(of), run(of, accuracy=0.8, ece=0.04))
-    (point,) = pareto.final_points([whole, group(run(of), label="diverged")])
+def test_final_points_leave_out_runs_and_labels_without_numbers():
+    whole = results(runs=3, numbers=[(0.9, 0.02), None, (0.8, 0.04)])
+    (point,) = pareto.final_points([whole, results(label="diverged")])
     np.testing.assert_allclose(point.error, [10, 20])
     np.testing.assert_allclose(point.ece, [2, 4])
+    assert point.end == pytest.approx((15, 3))
     assert pareto.final_points([whole], scaler="temperature") == []
 
 
-def test_the_front_is_that_of_the_means():
-    def point(label, error, ece):
-        return pareto.FinalPoint(label, np.array(error), np.array(ece))
+def trail(label, error, ece):
+    error, ece = np.array(error, dtype=float), np.array(ece, dtype=float)
+    return pareto.Trail(label, error, ece, (float(error.mean()), float(ece.mean())))
 
-    points = [point("a", [4, 6], [3, 3]), point("b", [6, 6], [3, 3]), point("c", [9, 9], [0, 2])]
-    assert pareto.front_labels(points) == ["a", "c"]
-    assert pareto.front_labels([]) == []
+
+def test_the_front_is_that_of_the_means_without_collapsed_ones():
+    points = [trail("a", [4, 6], [3, 3]), trail("b", [6, 6], [3, 3]), trail("c", [9, 9], [0, 2])]
+    assert pareto.front_labels(points, {}) == ["a", "c"]
+    assert pareto.front_labels(points, {"c": "1 of 2 runs"}) == ["a"]
+    assert pareto.front_labels([], {}) == []
 
 
 def test_collapsed_runs_are_counted():
-    of = experiment()
-    bad = group(run(of, collapsed="every answer is class 1"), run(of), label="bad")
-    assert pareto.collapsed_labels([bad, group(run(of))]) == {"bad": "1 of 2 runs"}
+    bad = results(label="bad", runs=2, numbers=[None, None], collapses={1: "every answer is class 1"})
+    assert pareto.collapsed_labels([bad, results()]) == {"bad": "1 of 2 runs"}
 
 
-def points_of_three():
-    sound = [("CE", 5, 2), ("SAT", 6, 1), ("MC", 90, 80)]
-    return [pareto.FinalPoint(label, np.array([e, e + 1.0]), np.array([c, c + 0.5])) for label, e, c in sound]
+def plane(*trails, collapsed=()):
+    names = dict.fromkeys((one.label for one in trails), STYLE)
+    return pareto.Plane(trails, names, dict.fromkeys(collapsed, "1 of 2 runs"))
 
 
-def look(*names):
-    return dict.fromkeys(names, STYLE)
+THREE = [trail(label, [e, e + 1], [c, c + 0.5]) for label, e, c in (("CE", 5, 2), ("SAT", 6, 1), ("MC", 90, 0.1))]
 
 
 def test_final_points_are_drawn_with_front_and_threshold_and_the_collapsed_hollow():
     (ax,) = axes()
-    pareto.draw_points(ax, points_of_three(), look("CE", "SAT", "MC"), collapsed=["MC"])
+    handles = pareto.draw_points(ax, plane(*THREE, collapsed=["MC"]))
+    front, *_, threshold = ax.get_lines()
     assert len(ax.get_lines()) == 1 + 3 * 2 + 1  # front, runs and mean of each, threshold
-    assert list(ax.get_lines()[-1].get_ydata()) == [10, 10]
+    assert list(threshold.get_ydata()) == [10, 10]
+    assert list(front.get_xdata()) == [5.5, 6.5]  # the collapsed one has the lowest ECE, and is not on it
     hollow = [line for line in ax.get_lines() if line.get_markeredgecolor() == RED]
     assert [line.get_markerfacecolor() for line in hollow] == ["white"]
     assert ax.get_xlim()[1] < 20
-    assert "MC (error 91 %, ECE 80 %)" in ax.get_title().replace("\n", " ")
+    assert "MC (collapsed: 1 of 2 runs, error 90 %, ECE 0 %)" in ax.get_title().replace("\n", " ")
+    assert handles[2].get_label() == "MC (collapsed: 1 of 2 runs)"
 
 
-def test_with_collapsed_groups_alone_the_frame_holds_them():
+def test_what_is_outside_the_frame_is_named_with_its_mean():
     (ax,) = axes()
-    pareto.draw_points(ax, points_of_three()[2:], look("MC"), collapsed=["MC"])
+    pareto.draw_points(ax, plane(trail("CE", [5, 6], [2, 2]), trail("MC", [90, 7], [1, 2]), collapsed=["MC"]))
+    assert "error 48 %, ECE 2 %" in ax.get_title().replace("\n", " ")
+
+
+def test_with_collapsed_ones_alone_the_frame_holds_them():
+    (ax,) = axes()
+    pareto.draw_points(ax, plane(THREE[2], collapsed=["MC"]))
     assert ax.get_xlim()[1] > 90
     assert "outside" not in ax.get_title()
 
 
 def test_paths_are_drawn_with_numbers_at_the_middle_and_at_the_end():
-    path = pareto.EpochPath("CE", np.array([1, 25, 50]), np.array([90.0, 20.0, 10.0]), np.array([30.0, 4.0, 8.0]))
+    error, errors = np.array([90.0, 20.0, 10.0]), np.array([30.0, 4.0, 8.0])
     (ax,) = axes()
-    pareto.draw_paths(ax, [path], look("CE"))
+    pareto.draw_paths(ax, plane(pareto.Trail("CE", error, errors, (10.0, 8.0), np.array([1, 25, 50]), 1)))
     assert [text.get_text() for text in ax.texts] == ["50", "25"]
     assert 10 < ax.get_ylim()[1] < 30  # the first epoch lies outside
     assert 20 < ax.get_xlim()[1] < 90
@@ -205,20 +216,17 @@ def test_paths_are_drawn_with_numbers_at_the_middle_and_at_the_end():
 
 def test_planes_without_points_are_empty_and_do_not_crash():
     (ax,) = axes()
-    pareto.draw_points(ax, [], {})
-    pareto.draw_paths(ax, [], {})
-    scaling.draw_scaled(ax, [], {})
+    for draw in (pareto.draw_points, pareto.draw_paths, scaling.draw_scaled):
+        draw(ax, plane())
 
 
-def logits_of(probs):
-    return np.log(np.array(probs, dtype=np.float64)).astype(np.float32)
+def binned(probs, labels, num_bins=2):
+    return bin_stats(open_top(np.array(probs, dtype=np.float64), np.array(labels)), num_bins)
 
 
 def test_reliability_of_two_runs_by_hand():
-    of = experiment()
-    one = Predictions(logits_of([[0.9, 0.1], [0.6, 0.4]]), np.array([0, 1]), 2)
-    other = Predictions(logits_of([[0.8, 0.2], [0.3, 0.7]]), np.array([0, 1]), 2)
-    found = diagrams.reliability_data(group(run(of, logits=one, num_bins=2), run(of, logits=other, num_bins=2)))
+    runs = [binned([[0.9, 0.1], [0.6, 0.4]], [0, 1]), binned([[0.8, 0.2], [0.3, 0.7]], [0, 1])]
+    found = diagrams.reliability_data("CE", runs)
     np.testing.assert_array_equal(found.count, [0, 4])
     np.testing.assert_array_equal(found.upper, [0.5, 1])
     assert found.confidence[1] == pytest.approx(0.75)
@@ -240,9 +248,10 @@ def test_chance_band_holds_calibrated_bins_and_not_others():
 
 @pytest.mark.parametrize("reading", ["answer", "abstain", "renormalize", "spread"])
 def test_readings_agree_with_the_metrics(tmp_path, reading):
-    paths = [make_run(tmp_path, experiment("socrates", seed)) for seed in (1, 2)]
-    ((made,),) = group_runs(read_runs(paths)[0]).values()
-    found = diagrams.reliability_readings(made)[reading]
+    for seed in (1, 2):
+        make_run(tmp_path, experiment("socrates", seed))
+    ((made,),) = read(tmp_path).values()
+    found = diagrams.reliability_of(made, reading=reading)
     stored = [one.predictions() for one in made.runs]
     logits, truth = np.concatenate([s.logits for s in stored]), np.concatenate([s.labels for s in stored])
     expected = reliability(predict(logits, unknown=reading), truth)
@@ -253,120 +262,108 @@ def test_readings_agree_with_the_metrics(tmp_path, reading):
     assert found.ece == pytest.approx(np.mean(own))
     assert found.floor == pytest.approx(0.02)
     assert found.runs == 2
-    np.testing.assert_array_equal(found.count, diagrams.reliability_data(made, reading=reading).count)
 
 
 def test_without_an_unknown_class_all_readings_are_the_same(tmp_path):
-    ((made,),) = group_runs(read_runs([make_run(tmp_path, experiment("ce"))])[0]).values()
-    found = diagrams.reliability_readings(made)
-    assert list(found) == ["answer", "abstain", "renormalize", "spread"]
-    assert len({one.ece for one in found.values()}) == 1
+    make_run(tmp_path, experiment("ce"))
+    ((made,),) = read(tmp_path).values()
+    readings = ("answer", "abstain", "renormalize", "spread")
+    assert len({diagrams.reliability_of(made, reading=reading).ece for reading in readings}) == 1
 
 
-def test_runs_without_readable_logits_are_left_out_of_the_diagram():
-    of = experiment()
-    good = Predictions(logits_of([[0.9, 0.1]]), np.array([0]), 2)
-    infinite = Predictions(np.full((1, 2), np.nan, np.float32), np.array([0]), 2)
-    missing = RunData(Path("nowhere"), of, {"epoch": np.arange(3)}, run(of).evaluation, None)
-    found = diagrams.reliability_data(group(run(of, logits=infinite), missing, run(of, logits=good)))
-    assert (found.runs, found.count.sum()) == (1, 1)
-    empty = diagrams.reliability_data(group(missing, run(of, logits=infinite)))
+def test_runs_whose_logits_are_not_finite_are_left_out_of_the_diagram(tmp_path):
+    bad = [make_run(tmp_path, experiment("ce", seed)) for seed in (1, 2)][1]
+    path = bad / "predictions" / "test-0006.npz"
+    stored = dict(np.load(path))
+    np.savez_compressed(path, **{**stored, "logits": np.full_like(stored["logits"], NAN)})
+    ((made,),) = read(tmp_path).values()
+    assert len(made.runs) == 2
+    assert diagrams.reliability_of(made).runs == 1
+    empty = diagrams.reliability_data("CE", [])
     assert (empty.runs, empty.count.sum()) == (0, 0)
     assert np.isnan(empty.ece)
     (ax,) = axes()
-    diagrams.draw_reliability(ax, empty, STYLE)
+    diagrams.draw_reliability(ax, diagrams.Diagram(empty, STYLE))
     assert [text.get_text() for text in ax.texts] == ["no logits to read"]
 
 
 def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
-    ((made,),) = group_runs(read_runs([make_run(tmp_path, experiment("ce"))])[0]).values()
-    found = diagrams.reliability_data(made)
+    make_run(tmp_path, experiment("ce"))
+    ((made,),) = read(tmp_path).values()
+    found = diagrams.reliability_of(made)
     (ax,) = axes()
-    diagrams.draw_reliability(ax, found, STYLE)
+    diagrams.draw_reliability(ax, diagrams.Diagram(found, STYLE))
     assert len(ax.patches) == 2  # accuracy, histogram
     assert len(ax.get_lines()[1].get_xdata()) == (found.count > 0).sum()
     assert len(ax.containers) == 1
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_title().startswith(f"CE\nECE {100 * found.ece:.2f} %")
+    assert ax.get_title().startswith(f"ECE {100 * found.ece:.2f} %")
 
 
 def test_the_readings_of_a_diagram_share_one_look_at_the_logits(tmp_path, monkeypatch):
-    path = make_run(tmp_path, experiment("socrates"))
-    ((made,),) = group_runs(read_runs([path])[0]).values()
-    load, read = np.load, []
-    monkeypatch.setattr(np, "load", lambda file, *given, **named: (read.append(file), load(file, *given, **named))[1])
-    assert len(diagrams.reliability_readings(made)) == 4
-    assert len(read) == 1
+    make_run(tmp_path, experiment("socrates"))
+    ((made,),) = read(tmp_path).values()
+    load, files = np.load, []
+    monkeypatch.setattr(np, "load", lambda file, *given, **named: (files.append(file), load(file, *given, **named))[1])
+    assert len({id(made.bins("test", reading)[0]) for reading in READINGS}) == 4
+    assert len(files) == 1
 
 
 def test_evolution_as_shares():
-    of = experiment("socrates", epochs=3)
-    found = evolution.evolution(group(run(of, {"beta": [0.1] * 3, "val_accuracy": [0.2, 0.5, 0.9]})))
-    assert list(found) == ["beta", "error"]
-    np.testing.assert_allclose(found["error"].mean, [0.8, 0.5, 0.1])
+    found = evolution.evolution(results("socrates", beta=[0.1] * 3, val_accuracy=[0.2, 0.5, 0.9]))
     (ax,) = axes()
-    evolution.draw_evolution(ax, found)
+    handles = curves.draw_lines(ax, found)
     assert [line.get_label() for line in ax.get_lines()] == ["penalty β", "error"]
+    assert handles == list(ax.get_lines())
+    np.testing.assert_allclose(ax.get_lines()[1].get_ydata(), [0.8, 0.5, 0.1])
     assert ax.get_ylim() == (0, 1)
-
-
-def test_the_band_of_the_error_is_the_right_way_up():
-    of = experiment(epochs=3)
-    found = evolution.error_band(group(*(run(of, {"val_accuracy": [level] * 3}) for level in (0.8, 0.9))))
-    assert (found.low < found.mean).all()
-    assert (found.mean < found.high).all()
 
 
 def test_evolution_grid_has_a_panel_for_each_pair():
     settings = [{"gamma": 1.0, "alpha": 0.9}, {"alpha": 0.9}, {"gamma": 1.0}]
-    made = [two_runs("socrates", "beta", **options) for options in settings]
-    grid = evolution.evolution_grid([*made, made[0], two_runs("ce", "beta"), two_runs("socrates")])
-    assert list(grid) == [(1, 0.9), (1, 0.99), (2, 0.9)]
-    figure = Figure()
-    evolution.draw_evolution_grid(figure, grid)
-    titles = [ax.get_title() for ax in figure.axes]
+    made = [results("socrates", beta=[0.1, 0.2, 0.3], **options) for options in settings]
+    grid = evolution.evolution_grid([*made, made[0], results(beta=[0.1] * 3), results("socrates")])
+    assert list(grid) == [(1, 0.9), (1, 0.99), (2, 0.9)]  # what is not told is at its default
+    titles = [ax.get_title() for ax in compose(evolution.grid_drawing("", grid)).axes]
     assert titles == ["γ = 1, α = 0.9", "γ = 1, α = 0.99", "γ = 2, α = 0.9", "γ = 2, α = 0.99: no runs"]
 
 
 def test_unknown_behaviour_in_three_panels(tmp_path):
-    ((made,),) = group_runs(read_runs([make_run(tmp_path, experiment("sat", seed)) for seed in (1, 2)])[0]).values()
-    found = unknown.unknown_behaviour(made)
-    assert list(found) == ["ece", "error", *unknown.CONFIDENCES, "unknown_share"]
-    np.testing.assert_allclose(found["confidence_unknown"].mean, 0.1)
+    for seed in (1, 2):
+        make_run(tmp_path, experiment("sat", seed))
+    ((made,),) = read(tmp_path).values()
     panels = axes(3)
-    unknown.draw_unknown(panels, found)
+    for ax, lines in zip(panels, unknown.unknown_behaviour(made), strict=True):
+        curves.draw_lines(ax, lines)
     assert [len(ax.get_lines()) for ax in panels] == [2, 6, 1]
+    np.testing.assert_allclose(panels[1].get_lines()[1].get_ydata(), 0.1)  # belief in the unknown class
 
 
 def test_unknown_behaviour_needs_an_unknown_class_and_bears_missing_numbers():
-    of = experiment("sat", epochs=3)
-    assert unknown.unknown_behaviour(two_runs("ce", "unknown_share")) == {}
-    partly = group(run(of, {"unknown_share": [0, 0, 0], "confidence_true_right": [np.nan] * 3}, unknown_class=True))
-    found = unknown.unknown_behaviour(partly)
-    assert list(found) == ["unknown_share"]
-    unknown.draw_unknown(axes(3), found)
-    unknown.draw_unknown(axes(3), {})
+    assert "unknown" not in drawn([results("sat", unknown_share=[0, 0, 0])])
+    partly = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_true_right=[NAN] * 3)
+    assert len(compose(drawn([partly])["unknown"]).axes) == 3
+    assert "unknown" not in drawn([results("sat", unknown=True)])
 
 
 def test_unknown_confidence_beside_ece():
-    of = experiment("sat", epochs=3, start_epoch=1)
-    made = group(run(of, {"confidence_unknown": [0.1, 0.2, 0.3], "val_ece": [0.3, 0.2, 0.1]}))
-    pair = unknown.unknown_confidence_and_ece(made)
-    np.testing.assert_allclose([curve.mean for curve in pair], [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
-    panels = axes(1, 2)
-    unknown.draw_unknown_and_ece(panels, pair, curves.switch_epoch(made))
-    assert [len(ax.patches) for ax in panels] == [1, 1]
-    assert unknown.unknown_confidence_and_ece(two_runs("sat", "val_ece")) is None
+    sat = results("sat", start_epoch=1, confidence_unknown=[0.1, 0.2, 0.3], val_ece=[0.3, 0.2, 0.1])
+    left, right = compose(drawn([sat])["unknown-and-ece"]).axes
+    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(right.get_lines()[0].get_ydata(), [0.3, 0.2, 0.1])
+    assert [len(ax.patches) for ax in (left, right)] == [1, 1]  # where the loss changes
+    assert unknown.belief_panels("", results("sat", val_ece=[0.3, 0.2, 0.1])) == []
 
 
 def test_scaled_points_start_at_the_unscaled_model():
-    of = experiment()
-    runs = [run(of, accuracy=a, ece=e, scaled=[("temperature", a, e / 2)]) for a, e in ((0.9, 0.04), (0.7, 0.08))]
-    found = scaling.scaled_points([group(*runs), group(run(of), label="diverged"), group(run(of, accuracy=1, ece=0))])
-    assert [(point.label, point.scaler) for point in found] == [("CE", "none"), ("CE", "temperature")]
-    np.testing.assert_allclose([(p.error, p.ece) for p in found], [(20, 6), (20, 3)])
+    pairs = ((0.9, 0.04), (0.7, 0.08))
+    scaled = results(runs=2, numbers=[{"temperature": (a, e / 2), "none": (a, e)} for a, e in pairs])
+    (found,) = scaling.scaled_points([scaled, results(label="diverged"), results(numbers=[(1, 0)])])
+    assert (found.label, found.steps) == ("CE", ["none", "temperature"])
+    np.testing.assert_allclose([found.error, found.ece], [[20, 20], [6, 3]])
+    assert scaling.scaled_points([scaled], scalers=["none", "matrix"]) == []
     (ax,) = axes()
-    scaling.draw_scaled(ax, found, look("CE"))
+    scaling.draw_scaled(ax, plane(found))
     assert [line.get_marker() for line in ax.get_lines()[:2]] == ["o", "^"]
     assert len(ax.texts) == 1  # the arrow
 
@@ -378,7 +375,7 @@ def make_settings(root):
         for seed in (1, 2):
             make_run(root, experiment(method, seed, **options))
     make_run(root, experiment("gamblers"), collapsed="100 % of the answers are 'unknown'", test={"accuracy": 0.0})
-    return group_runs(read_runs(find_runs(root))[0])
+    return read(root)
 
 
 def test_every_figure_that_has_data_is_written(tmp_path):
@@ -392,75 +389,104 @@ def test_every_figure_that_has_data_is_written(tmp_path):
     assert all(path.stat().st_size < 400_000 for path in written)
 
 
+def test_labelled_results_need_no_run_directory(tmp_path):
+    """Tables, figures and page of predictions from elsewhere: a label, an evaluation, and the bins of confidences."""
+    rng = np.random.default_rng(1)
+    confidence = rng.uniform(0.5, 1, 400)
+    probs = np.stack([confidence, 1 - confidence], axis=1)
+    stats = binned(probs, (rng.random(400) > confidence).astype(int), 15)
+    table = {"none": {"test": {"plain": {"accuracy": 0.75, "ece": stats.ece}}}}
+    table["temperature"] = {"test": {"plain": {"accuracy": 0.75, "ece": 0.01}}}
+    made = Results(
+        "model.csv", Part("model.csv"), [Evaluation(0, 15, False, table)], bins=lambda split, reading: [stats]
+    )
+    assert isinstance(stats, BinStats)
+    names = {path.name for path in write_figures({"audit": [made]}, tmp_path)}
+    assert names == {
+        f"audit-{name}.{kind}" for name in ("pareto-test", "reliability", "scaling") for kind in ("pdf", "png")
+    }
+    (setting,) = page_data({"audit": [made]})["settings"]
+    assert list(setting["charts"]) == ["final", "reliability-0", "scaling"]
+    assert "75.00" in setting["tables"]["overview"]["answer"]
+
+
 def test_equal_data_make_equal_files(tmp_path):
-    sound = group(run(experiment(epochs=3), {"val_nll": [3, 2, 1]}))
-    one, two = (write_figures({sound.setting: [sound]}, tmp_path / name, "a note") for name in ("one", "two"))
-    assert [path.name for path in one] == ["digits-mlp-3-epochs-nll.pdf", "digits-mlp-3-epochs-nll.png"]
+    sound = results(val_nll=[3, 2, 1])
+    one, two = (write_figures({"digits": [sound]}, tmp_path / name, "a note") for name in ("one", "two"))
+    assert [path.name for path in one] == ["digits-nll.pdf", "digits-nll.png"]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
 
 def test_the_note_is_at_the_foot_of_every_figure(tmp_path, monkeypatch):
-    feet = []
-    monkeypatch.setattr(write, "write_figure", lambda figure, *_: feet.append(figure.get_supxlabel()) or [])
+    said = []
+
+    def note(figure, *_, **__):
+        said.append((figure.get_supxlabel(), figure.get_suptitle(), len(figure.axes)))
+
+    monkeypatch.setattr(Figure, "savefig", note)
     write_figures(make_settings(tmp_path), tmp_path, "laptop scale")
-    assert set(feet) == {"laptop scale"}
-    assert len(feet) == 16
-
-
-def test_each_figure_says_what_and_where(tmp_path):
-    ((setting, groups),) = make_settings(tmp_path).items()
-    for name, make in figures_of(setting, groups):
-        figure = make()
-        assert "digits, mlp, 6 epochs" in figure.get_suptitle().replace("\n", " "), name
-        assert figure.axes, name
+    assert len(said) == 2 * 16
+    for foot, title, panels in said:
+        assert foot == "laptop scale"
+        assert "digits, mlp, 6 epochs" in title.replace("\n", " ")
+        assert panels
 
 
 def test_collapsed_groups_are_named_in_legend_and_diagram(tmp_path):
-    ((setting, groups),) = make_settings(tmp_path).items()
-    makers = dict(figures_of(setting, groups))
+    (members,) = make_settings(tmp_path).values()
+    found = drawn(members)
     for name in ("pareto-epochs", "pareto-test", "reliability"):
-        assert any("collapsed: 1 of 1 run" in text for text in texts(makers[name]())), name
+        assert any("collapsed: 1 of 1 run" in text for text in texts(compose(found[name]))), name
 
 
-def test_many_losses_have_two_panels_on_one_scale(tmp_path):
-    paths = [make_run(tmp_path, experiment("focal", gamma=float(gamma))) for gamma in range(12)]
-    ((setting, groups),) = group_runs(read_runs(paths)[0]).items()
-    left, right = dict(figures_of(setting, groups))["losses"]().axes
+def test_many_losses_have_two_panels_on_one_scale():
+    many = [results("focal", f"Focal {k}", gamma=float(k), train_loss=[k, 2, 1], val_loss=[3, 2, k]) for k in range(12)]
+    left, right = compose(drawn(many)["losses"]).axes
     assert len(left.get_lines()) == len(right.get_lines()) == 12
+    assert {line.get_linestyle() for line in right.get_lines()} == {"--"}
     assert left.get_ylim() == right.get_ylim()
 
 
-def test_runs_that_recorded_nothing_have_no_figure(tmp_path):
-    diverged = group(run(experiment(epochs=3), logits=Predictions(np.full((2, 3), np.nan), np.zeros(2, int), 3)))
-    assert write_figures({diverged.setting: [diverged]}, tmp_path) == []
-    assert write_figures({diverged.setting: []}, tmp_path) == []
+def test_results_that_recorded_nothing_have_no_figure(tmp_path):
+    assert write_figures({"digits": [results()]}, tmp_path) == []
+    assert write_figures({"digits": []}, tmp_path) == []
     assert write_figures({}, tmp_path) == []
 
 
-def test_a_group_without_logits_keeps_its_panel_among_others(tmp_path):
+def test_one_without_logits_keeps_its_panel_among_others(tmp_path):
     make_run(tmp_path, experiment("ce"))
-    focal = make_run(tmp_path, experiment("focal"))
-    ((setting, groups),) = group_runs(read_runs(find_runs(tmp_path))[0]).items()
-    for path in (focal / "predictions").iterdir():
-        path.write_bytes(b"damaged")  # after the runs were read
-    assert "no logits to read" in texts(dict(figures_of(setting, groups))["reliability"]())
+    ((made,),) = read(tmp_path).values()
+    assert "no logits to read" in texts(compose(drawn([made, results("focal")])["reliability"]))
 
 
 def test_settings_that_would_share_a_file_name_are_numbered(tmp_path):
-    one = experiment(epochs=3)
-    alike = [dataclasses.replace(one, dataset=Part(name)) for name in ("folder:a/b", "folder:a-b", "folder:a b")]
-    settings = {setting_of(of): [group(run(of, accuracy=0.9, ece=0.1))] for of in alike}
+    settings = {f"folder:{name}": [results(numbers=[(0.9, 0.1)])] for name in ("a/b", "a-b", "a b")}
     names = {path.name for path in write_figures(settings, tmp_path)}
     assert {name for name in names if "pareto-test.pdf" in name} == {
-        "folder-a-b-mlp-3-epochs-pareto-test.pdf",
-        "folder-a-b-mlp-3-epochs-v2-pareto-test.pdf",
-        "folder-a-b-mlp-3-epochs-v3-pareto-test.pdf",
+        "folder-a-b-pareto-test.pdf",
+        "folder-a-b-v2-pareto-test.pdf",
+        "folder-a-b-v3-pareto-test.pdf",
     }
-    assert slug("?") == "setting"
+    assert prefixes(["?"]) == ["setting"]
 
 
-def test_a_figure_can_be_written_by_itself(tmp_path):
-    figure = Figure()
-    figure.subplots().plot([1, 2])
-    assert [path.name for path in write_figure(figure, tmp_path / "new", "x")] == ["x.pdf", "x.png"]
-    assert b"CreationDate" not in (tmp_path / "new" / "x.pdf").read_bytes()
+def test_panels_share_one_legend_and_keep_their_remarks():
+    def draw(ax, data):
+        (line,) = ax.plot([0, 1], data, label="a line")
+        ax.set(xlabel="x", title="a remark")
+        return [line]
+
+    whole = Drawing("x", "A title", [Panel(name, draw, [0, 1]) for name in "abc"], columns=2, shared=True)
+    figure = compose(whole)
+    shown = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_title() for ax in shown] == ["a\na remark", "b\na remark", "c\na remark"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a line"]
+    assert [ax.get_xlabel() for ax in shown] == ["", "x", "x"]
+    assert figure.get_suptitle() == "A title"
+
+
+def test_a_drawing_is_two_files_without_dates(tmp_path):
+    one = results(val_nll=[3, 2, 1])
+    (drawing,) = drawn([one]).values()
+    assert [path.name for path in write_drawing(drawing, tmp_path / "new")] == ["nll.pdf", "nll.png"]
+    assert b"CreationDate" not in (tmp_path / "new" / "nll.pdf").read_bytes()

@@ -16,9 +16,11 @@ import pytest
 from report_runs import experiment, make_run
 
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
-from socrates.report.comparisons import METRICS, performance_table, posthoc_table, reading_table
+from socrates.report.comparisons import performance_table, reading_table
+from socrates.report.latex import to_latex
 from socrates.report.listings import runs_table, significance_table, skipped_table
-from socrates.report.tables import Cell, Row, Table, to_csv, to_latex, to_markdown, write_table
+from socrates.report.tables import Cell, Row, Table, to_csv, to_html, to_markdown, write_table
+from socrates.report.vocabulary import COMPARED
 
 NASTY = r"a_b & 100 % #1 $x$ {y} ~ ^ \ | < > [z] *w* `v` γ α β ± – † ü 中"
 
@@ -36,10 +38,10 @@ def three(tmp_path):
 
 
 def settings_of(root):
-    return group_runs(read_runs(find_runs(root))[0])
+    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
 
 
-def published(group, metric):
+def published(results, table, metric, scaler):
     return SimpleNamespace(mean=4.39, std=0.25, caveat=("cut", "A sentence.") if metric == "cw_ece" else ())
 
 
@@ -61,12 +63,39 @@ def test_markdown_escapes_and_leaves_out_repeated_keys():
 def test_csv_is_read_back_in_full(three):
     table = performance_table(three)
     lines = list(csv.DictReader(io.StringIO(to_csv(table))))
-    assert len(lines) == len(METRICS) * 3
+    assert len(lines) == len(COMPARED) * 3
     (line,) = [line for line in lines if (line["Metric"], line["column"]) == ("ECE (%)", "Focal")]
     values = 100 * np.array([0.041, 0.042, 0.043])
     assert float(line["mean"]) == pytest.approx(values.mean(), rel=1e-15)
     assert float(line["std"]) == pytest.approx(values.std(ddof=1), rel=1e-15)
     assert (line["n"], line["emphasis"], line["mark"], line["words"]) == ("3", "", "", "")
+
+
+def test_texts_that_a_spreadsheet_would_compute_are_quoted():
+    evil = ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "CE"]
+    rows = tuple(Row((text,), (Cell(-1.0), text)) for text in evil)
+    text = to_csv(Table("t", "T", ("=Method", "Number", "@Words"), rows, remark="=1"))
+    head, *lines = csv.reader(io.StringIO(text))
+    assert head[0] == "'=Method"
+    for key, column, mean, *_, words, remark in lines:
+        assert not any(field.startswith(("=", "+", "-", "@", "\t")) for field in (key, column, words, remark))
+        assert mean in ("-1.0", "")  # numbers stay numbers
+    assert {line[0] for line in lines} == {"'=HYPERLINK(1)", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "CE"}
+
+
+def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
+    rows = (
+        Row(("<b>",), (Cell(-1.5, 0.2, 3, "best"), "better")),
+        Row(("SAT",), (Cell(0.1, mark="†"), "within seed noise")),
+    )
+    table = Table("t", "T", ("Method", "ECE (%)", "Verdict"), rows)
+    text = to_html(table, hints={"ECE (%)": 'a "hint"'}, sortable=True)
+    assert text.count("<button") == 3
+    assert 'title="a &quot;hint&quot;"' in text
+    assert '<th scope="row">&lt;b&gt;</th><td class="best" data-value="-1.5">−1.50<span class="pm">' in text
+    assert '<tr class=collapsed><th scope="row">SAT</th>' in text
+    assert "<sup>†</sup>" in text
+    assert to_html(table, key_html=str.upper).count("SAT") == 1
 
 
 def test_files_are_replaced_whole(tmp_path, three):
@@ -137,10 +166,10 @@ def all_tables(tmp_path, three):
     grid = settings_of(many)
     everything = {**three, **grid}
     return [
-        performance_table(three, published=published, published_notes={"cut": NASTY}),
+        performance_table(three, published=published, caveats={"cut": NASTY}),
         performance_table(grid),
         performance_table({}),
-        posthoc_table(everything),
+        performance_table(everything, scaled=True),
         reading_table(three),
         significance_table(grid),
         runs_table(everything),

@@ -14,23 +14,41 @@ from report_runs import experiment, make_run
 
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
-from socrates.report.page import page_data, render, write_page
-from socrates.report.pagetables import COLUMNS, SCALERS, difference_cell
-from socrates.report.statistics import Difference
+from socrates.report.page import MOST_REFERENCES, page_data, render, write_page
 
 
 def command(asked):
     return f"socrates train {asked.method.name} --seed {asked.seed}"
 
 
-def data_of(root):
+def settings_of(root):
     runs, skipped = read_runs(find_runs(root))
-    return page_data(group_runs(runs), skipped, command=command)
+    return {setting.title: groups for setting, groups in group_runs(runs).items()}, skipped
+
+
+def data_of(root):
+    return page_data(*settings_of(root), command=command)
 
 
 def unpacked(html, name):
     code = re.search(rf'id="{name}">([^<]*)<', html).group(1)
     return gzip.decompress(base64.b64decode(code)).decode()
+
+
+def labels_of(data):
+    """The methods of the first setting, by their place."""
+    found = re.findall(
+        r'<button type="button" data-method="(\d+)"[^>]*><svg.*?</svg>(.*?)</button>', first(data)["html"]
+    )
+    return [label for _, label in sorted(set(found), key=lambda entry: int(entry[0]))]
+
+
+def first(data):
+    return data["settings"][0]
+
+
+def traces(data, chart, reading="answer"):
+    return first(data)["charts"][chart]["figures"][reading]["data"]
 
 
 @pytest.fixture
@@ -44,111 +62,105 @@ def three(tmp_path):
     return data_of(tmp_path)
 
 
-def cells_of(data, label):
-    (place,) = [i for i, method in enumerate(data["settings"][0]["methods"]) if method["label"] == label]
-    return data["settings"][0]["overview"]["answer"][place]
-
-
 def test_counts(three):
     assert three["counts"] == {"runs": 6, "methods": 3, "seeds": 2, "settings": 1}
+    assert labels_of(three) == ["CE", "SAT", "Socrates"]
 
 
-def test_overview_has_mean_and_deviation_over_seeds(three):
-    accuracy, ece, *_ = cells_of(three, "CE")
-    assert accuracy == ["91.50 ± 0.71", 91.5, "second"]
-    assert ece == ["10.00 ± 0.00", 10.0, "second"]
-    assert cells_of(three, "Socrates")[0] == ["93.50 ± 0.71", 93.5, "best"]
+def test_tables_are_those_of_the_report(three):
+    overview = first(three)["tables"]["overview"]["answer"]
+    assert '<td class="best" data-value="93.5">93.50<span class="pm">' in overview
+    assert "<tr class=collapsed>" in overview
+    assert "100 % of the answers are &#x27;unknown&#x27;" in overview
+    assert set(first(three)["tables"]["overview"]) == {"answer", "abstain", "renormalize", "spread"}
+    assert '<th scope="col">+ RS</th>' in first(three)["tables"]["scaling"]["answer"]
 
 
-def test_a_collapsed_method_is_marked_and_never_best(three):
-    *metrics, seeds, collapse = cells_of(three, "SAT")
-    assert metrics[1] == ["1.00 ± 0.00", 1.0, ""]  # the lowest ECE, and means nothing
-    assert seeds == ["2", 2, ""]
-    assert collapse == ["1 of 2", 1, "bad"]
-    method = next(method for method in three["settings"][0]["methods"] if method["label"] == "SAT")
-    assert method["collapsed"] == "100 % of the answers are 'unknown'"
-    on_front = [three["settings"][0]["methods"][i]["label"] for i in three["settings"][0]["pareto"]["front"]["answer"]]
-    assert on_front == ["Socrates"]
+def test_a_collapsed_method_is_never_on_the_front(three):
+    rings = {trace["meta"]: trace["marker"]["line"]["color"] for trace in traces(three, "final")[1::2]}
+    assert rings == {0: "card", 1: "card", 2: "ink"}
 
 
 def test_pareto_paths_are_percent_at_each_epoch(three):
-    pareto = three["settings"][0]["pareto"]
-    assert pareto["epochs"] == [1, 2, 3, 4, 5, 6]
-    assert pareto["acceptable"] == 10
-    assert len(pareto["paths"]) == 3
-    for path in pareto["paths"]:
-        assert np.allclose(np.array(path["ece"]), 0.3 * np.array(path["error"]), rtol=1e-4)
+    paths = traces(three, "paths")
+    assert [trace["cut"] for trace in paths] == ["until", "at"] * 3
+    for trace in paths[::2]:
+        epochs, error, ece = np.array(trace["customdata"]).T
+        assert epochs.tolist() == [1, 2, 3, 4, 5, 6]
+        np.testing.assert_allclose(ece, 0.3 * error, rtol=1e-4)
+        np.testing.assert_allclose(error, trace["x"])
+    (line,) = first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"]
+    assert (line["y0"], line["y1"]) == (10, 10)
 
 
 def test_panels_belong_to_the_methods_that_have_them(three):
-    setting = three["settings"][0]
-    with_unknown = {i for i, method in enumerate(setting["methods"]) if method["unknown"]}
-    assert {setting["methods"][i]["label"] for i in with_unknown} == {"SAT", "Socrates"}
-    for panel in (*setting["unknown"], *setting["evolution"]):
-        assert {curve["method"] for curve in panel["curves"]} == with_unknown
-    assert [panel["title"] for panel in setting["evolution"]] == ["Mean β", "Mean target t"]
-    assert all(len(panel["curves"]) == 3 for panel in setting["curves"])
+    charts = first(three)["charts"]
+    for name in ("beta", "target", "unknown_share", "confidence_true_right"):
+        assert {trace["meta"] for trace in charts[name]["figures"]["answer"]["data"]} == {1, 2}  # SAT and Socrates
+    for name in ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece"):
+        assert {trace["meta"] for trace in charts[name]["figures"]["answer"]["data"]} == {0, 1, 2}
+    assert "leaves it out" in first(three)["html"]  # what the validation NLL does with unknown
+
+
+def test_curves_have_both_axes_where_a_logarithm_suits_them(three):
+    charts = first(three)["charts"]
+    assert charts["val_ece"]["figures"]["answer"]["layout"]["yaxis"]["type"] == "log"
+    assert charts["val_ece"]["linear"]["tickformat"] == ".3~g"
+    assert charts["val_accuracy"]["linear"] is None
 
 
 def test_reliability_keeps_filled_bins_of_every_reading(three):
-    for readings in three["settings"][0]["reliability"]:
-        assert set(readings) == {"answer", "abstain", "renormalize", "spread"}
-        for found in readings.values():
-            assert found["count"] == 400
-            assert sum(found["share"]) == pytest.approx(1, abs=1e-3)
-            assert np.all(np.array(found["low"]) <= found["confidence"])
-            assert np.all(np.array(found["high"]) >= found["confidence"])
+    for place, label in enumerate(labels_of(three)):
+        chart = first(three)["charts"][f"reliability-{place}"]
+        readings = {"answer"} if label == "CE" else {"answer", "abstain", "renormalize", "spread"}
+        assert set(chart["figures"]) == set(chart["captions"]) == readings
+        for reading in readings:
+            confidence, _, low, high, share = np.array(
+                traces(three, f"reliability-{place}", reading)[1]["customdata"]
+            ).T
+            assert share.sum() == pytest.approx(1, abs=1e-3)
+            assert np.all((low <= confidence) & (confidence <= high))
+            assert re.fullmatch(r"ECE \d+\.\d\d %, by chance 2\.00 %", chart["captions"][reading])
 
 
 def test_scaling_shows_every_scaler_and_the_readout_only_where_there_is_one(three):
-    scaling = three["settings"][0]["scaling"]["answer"]
-    assert scaling["scalers"] == list(SCALERS)
-    labels = [method["label"] for method in three["settings"][0]["methods"]]
-    ce, socrates = scaling["rows"][labels.index("CE")], scaling["rows"][labels.index("Socrates")]
-    assert ce[4] == ["–", None, ""]
-    assert socrates[4][0] == "2.00 ± 0.00"
+    shown = {trace["meta"]: trace["text"] for trace in traces(three, "scaling") if trace["mode"] == "markers"}
+    plain = ["unscaled", "temperature scaling", "vector scaling", "matrix scaling"]
+    assert shown == {0: plain, 1: [*plain, "readout scaling"], 2: [*plain, "readout scaling"]}
 
 
 def test_differences_are_read_from_the_chosen_reference(three):
-    setting = three["settings"][0]
-    labels = [method["label"] for method in setting["methods"]]
-    socrates, ce = labels.index("Socrates"), labels.index("CE")
-    assert setting["reference"] == socrates
-    accuracy, ece = (table[socrates][ce] for table in setting["differences"]["answer"])
-    assert accuracy == ["−2.00 (−2.00 to −2.00)", "worse", "worse", 2]
-    assert ece == ["+8.00 (+8.00 to +8.00)", "worse", "worse", 2]
-    assert setting["differences"]["answer"][1][ce][socrates][1] == "better"
+    found = first(three)["tables"]["differences"]["answer"]
+    assert set(found) == {"", "0", "1", "2"}
+    assert found[""] == found["2"]  # Socrates, unless told
+    accuracy, error = found["2"].split("ECE (%)")
+    assert '−2.00</td><td class="" data-value="-2">−2.00' in accuracy
+    assert 'data-words="worse"' in accuracy
+    assert "+8.00" in error
+    assert 'data-words="better"' in found["0"]
 
 
-@pytest.mark.parametrize(
-    ("found", "p", "verdict"),
-    [
-        (Difference(1.0, 0.5, 1.5, 0.01, 5), 0.02, "worse"),
-        (Difference(1.0, 0.5, 1.5, 0.01, 5), 0.2, "within seed noise"),  # as Holm's rule corrected it
-        (Difference(1.0, float("nan"), float("nan"), float("nan"), 1), float("nan"), "one seed: unknown"),
-        (Difference(float("nan"), float("nan"), float("nan"), float("nan"), 0), float("nan"), "no common seed"),
-    ],
-)
-def test_verdict(found, p, verdict):
-    assert difference_cell(found, p, COLUMNS[1])[1] == verdict
+def test_many_methods_are_offered_as_references_up_to_a_limit(tmp_path):
+    for gamma in range(15):
+        make_run(tmp_path, experiment("focal", gamma=float(gamma)))
+    data = data_of(tmp_path)
+    assert len(first(data)["tables"]["differences"]["answer"]) == 1 + MOST_REFERENCES
 
 
 def test_runs_carry_configuration_and_command(three):
-    run = next(run for run in three["settings"][0]["runs"] if run["collapsed"])
-    assert run["command"] == "socrates train sat --seed 2"
-    assert run["experiment"]["method"] == {"name": "sat", "options": {}}
-    assert run["epochs"] == 6
+    (run,) = re.findall(r'<details class="run collapsed">.*?</details>', first(three)["runs"], re.S)
+    assert "socrates train sat --seed 2" in run
+    assert "<span class=wide>6 epochs</span>" in run
+    assert "&quot;learning_rate&quot;: 0.1" in run
 
 
 def test_long_curves_are_thinned_and_keep_both_ends(tmp_path):
     make_run(tmp_path, experiment("ce", epochs=400, keep_every=400))
-    setting = data_of(tmp_path)["settings"][0]
-    epochs = setting["methods"][0]["epochs"]
-    assert len(epochs) == 150
-    assert (epochs[0], epochs[-1]) == (1, 400)
-    assert all(len(curve["mean"]) == 150 for panel in setting["curves"] for curve in panel["curves"])
-    assert "low" not in setting["curves"][0]["curves"][0]  # one run has no band
-    assert len(setting["pareto"]["epochs"]) <= 62
+    data = data_of(tmp_path)
+    (curve,) = traces(data, "val_loss")  # one run has no band
+    assert len(curve["x"]) == len(curve["y"]) == 150
+    assert (curve["x"][0], curve["x"][-1]) == (1, 400)
+    assert len(traces(data, "paths")[0]["x"]) <= 62
 
 
 def test_a_diverged_run_has_no_numbers_and_breaks_nothing(tmp_path):
@@ -159,7 +171,8 @@ def test_a_diverged_run_has_no_numbers_and_breaks_nothing(tmp_path):
         json.dumps({**evaluation, "results": {}, "skipped": {"none": "diverged"}})
     )
     data = data_of(tmp_path)
-    assert [cell[0] for cell in cells_of(data, "Focal")[:7]] == ["–"] * 7
+    focal = re.search(r"Focal<small.*?</tr>", first(data)["tables"]["overview"]["answer"]).group()
+    assert focal.count('<td class="">–') == 7
     assert "packed-data" in render(data, "t")
 
 
@@ -167,9 +180,9 @@ def test_nothing_from_a_run_becomes_markup(tmp_path):
     evil = '</script><script>alert("x")</script>'
     make_run(tmp_path, experiment(f"my:Loss{evil}"), collapsed=evil)
     make_run(tmp_path, dataclasses.replace(experiment("ce", note=evil), dataset=Part(f"d{evil}")))
-    runs, _ = read_runs(find_runs(tmp_path))
+    settings, _ = settings_of(tmp_path)
     skipped = [Skipped(tmp_path / "<img src=x onerror=alert(1)>", f"damaged: {evil}")]
-    data = page_data(group_runs(runs), skipped, command=lambda _: evil)
+    data = page_data(settings, skipped, command=lambda _: evil)
     html = render(data, f"title {evil}", f"note {evil}")
     assert "alert(" not in html.replace("alert(&quot;x&quot;)", "").replace("onerror=alert(1)&gt;", "")
     assert "<img" not in html
@@ -187,7 +200,7 @@ def test_without_runs_there_is_still_a_page(tmp_path):
 def test_the_overview_is_there_before_any_script(three):
     html = render(three, "Report", "laptop scale")
     before = html[: html.index('id="packed-data"')]
-    assert "Socrates</th>" in before
+    assert "</span>Socrates</th>" in before
     assert "laptop scale" in before
     assert '93.50<span class="pm">' in before
     assert "http://" not in before.replace("http://www.w3.org/2000/svg", "")

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from report_runs import experiment
 
-from socrates.report.aggregate import TITLES, Group, labels, setting_of
+from socrates.experiment import Part
+from socrates.report.aggregate import labels
 from socrates.report.style import COLOURS, DARK, FURTHER, PAPER, contrast, linear, method_colour, on_dark, styles
+from socrates.report.vocabulary import METHODS
 
 # What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and Fernandes 2009).
 EYES = {
@@ -38,7 +40,7 @@ def nearest(colours: list[str], eye: str) -> float:
 
 
 def groups(*experiments):
-    return [Group(setting_of(one), label, one, ()) for label, one in zip(labels(experiments), experiments, strict=True)]
+    return {label: one.method for label, one in zip(labels(experiments), experiments, strict=True)}
 
 
 def test_lab_of_known_colours():
@@ -47,7 +49,7 @@ def test_lab_of_known_colours():
 
 
 def test_every_method_has_a_colour_of_its_own():
-    assert set(COLOURS) == set(TITLES)
+    assert set(COLOURS) == set(METHODS)
     assert len({*COLOURS.values(), *FURTHER}) == len(COLOURS) + len(FURTHER)
 
 
@@ -88,8 +90,8 @@ def test_variants_are_told_apart_and_ranked_by_value():
 
 
 def test_options_of_mixed_kinds_can_be_ranked():
-    mixed = [experiment("socrates", target_over=value) for value in ("all", "known", None, 1, 0.5, True)]
-    assert len(styles(groups(*mixed[:4]))) == 4
+    mixed = {repr(value): Part("socrates", target_over=value) for value in ("all", "known", None, 1, 0.5, True)}
+    assert len(set(styles(mixed).values())) == len(mixed)
 
 
 def test_groups_that_differ_in_the_optimizer_have_their_own_style():

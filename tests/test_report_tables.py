@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,15 +12,18 @@ from report_runs import experiment, make_run
 from scipy import stats
 
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
-from socrates.report.comparisons import MAX_COLUMNS, METRICS, performance_table, posthoc_table, reading_table
-from socrates.report.listings import runs_table, significance_table, skipped_table
+from socrates.report.compare import MAX_COLUMNS
+from socrates.report.comparisons import overview_table, performance_table, reading_table, scaled_table
+from socrates.report.listings import reference, runs_table, significance_table, skipped_table
+from socrates.report.page import page_data
 from socrates.report.tables import Row, emphasis
+from socrates.report.vocabulary import COMPARED, METRICS
 
 NAN = math.nan
 
 
 def settings_of(root):
-    return group_runs(read_runs(find_runs(root))[0])
+    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
 
 
 def cells(table, *keys):
@@ -81,7 +85,7 @@ def test_performance_by_hand(three):
     assert [cell.text for cell in ece.values()] == ["6.00 ± 1.00", "4.10 ± 0.10", "2.00 ± 1.00"]
     assert [cell.emphasis for cell in ece.values()] == [None, "second", "best"]
     assert {cell.n for cell in ece.values()} == {3}
-    assert [row.keys[1] for row in table.rows] == [metric.head for metric in METRICS.values()]
+    assert [row.keys[1] for row in table.rows] == [METRICS[name].head for name in COMPARED]
 
 
 def test_nll_and_brier_score_are_not_in_percent(tmp_path):
@@ -93,11 +97,44 @@ def test_nll_and_brier_score_are_not_in_percent(tmp_path):
 
 def test_split_and_reading_choose_the_numbers(three):
     (groups,) = three.values()
-    table = performance_table(three, "val", "spread")
-    expected = 100 * groups[2].values("ece", split="val", reading="spread").mean()
+    table = performance_table(three, "val")
+    expected = 100 * groups[2].values("ece", split="val").mean()
     assert cells(table, "ECE (%)")["Socrates"].mean == pytest.approx(expected)
-    assert table.name == "val-performance-spread"
-    assert any("spread" in note for note in table.notes)
+    assert table.name == "val-performance"
+    assert any("Reading of the unknown class: answer" in note for note in table.notes)
+    spread = overview_table(groups, "spread")
+    expected = 100 * groups[2].values("ece", reading="spread").mean()
+    assert cells(spread, "Socrates")["ECE (%)"].mean == pytest.approx(expected)
+
+
+def test_overview_ranks_methods_and_counts_seeds_and_collapses(tmp_path):
+    for method, accuracy, ece in (("ce", 0.90, 0.10), ("socrates", 0.92, 0.02), ("sat", 0.10, 0.01)):
+        for seed in (1, 2):
+            test = {"accuracy": accuracy + 0.01 * seed, "ece": ece}
+            bad = "100 % of the answers are 'unknown'" if (method, seed) == ("sat", 2) else None
+            make_run(tmp_path, experiment(method, seed), test=test, collapsed=bad)
+    (groups,) = settings_of(tmp_path).values()
+    table = overview_table(groups)
+    ce, sat, socrates = (cells(table, label) for label in ("CE", "SAT", "Socrates"))
+    assert [(one["Acc (%)"].text, one["Acc (%)"].emphasis) for one in (ce, sat, socrates)] == [
+        ("91.50 ± 0.71", "second"),
+        ("11.50 ± 0.71", None),
+        ("93.50 ± 0.71", "best"),
+    ]
+    assert (sat["ECE (%)"].text, sat["ECE (%)"].emphasis) == ("1.00 ± 0.00", None)  # the lowest, and means nothing
+    assert (sat["Seeds"].text, sat["Collapsed"], ce["Collapsed"]) == ("2", "1 of 2 runs", "–")
+    assert socrates["Floor (%)"].emphasis is None
+
+
+def test_scaled_ranks_the_scalers_of_a_method(tmp_path):
+    for method in ("ce", "sat"):
+        make_run(tmp_path, experiment(method))
+    (groups,) = settings_of(tmp_path).values()
+    table = scaled_table(groups)
+    assert table.heads[:7] == ("Method", "ECE (%)", "+ TS", "+ VS", "+ MS", "+ RS", "Acc (%)")
+    ce = next(row.cells for row in table.rows if row.keys == ("CE",))
+    assert [cell.emphasis for cell in ce[:5]] == [None, None, "second", "best", None]
+    assert ce[4].text == "–"  # no unknown class, no readout
 
 
 def test_collapsed_groups_are_marked_and_not_ranked(tmp_path):
@@ -113,15 +150,15 @@ def test_collapsed_groups_are_marked_and_not_ranked(tmp_path):
     assert "† SAT collapsed and is not ranked: every answer is class 3 (seed 2)." in table.notes
 
 
-def published(group, metric, scaler="none"):
-    if metric in ("nll", "brier") or group.method == "focal":
+def published(results, table, metric, scaler):
+    if metric in ("nll", "brier") or results.method.name == "focal":
         return None
     caveats = {"cw_ece": ("cut", "A sentence."), "ada_ece": "unequal"}.get(metric, ())
-    return SimpleNamespace(mean=4.39, std=0.25 if group.method == "socrates" else None, caveat=caveats)
+    return SimpleNamespace(mean=4.39, std=0.25 if results.method.name == "socrates" else None, caveat=caveats)
 
 
 def test_published_rows_stand_beneath_ours_with_footnotes(three):
-    table = performance_table(three, published=published, published_notes={"cut": "Cut off.", "unequal": "Unequal."})
+    table = performance_table(three, published=published, caveats={"cut": "Cut off.", "unequal": "Unequal."})
     assert table.heads[:3] == ("Setting", "Metric", "Source")
     sources = [(row.keys[1], row.keys[2]) for row in table.rows]
     assert sources[:4] == [("Acc (%)", "ours"), ("Acc (%)", "published"), ("ECE (%)", "ours"), ("ECE (%)", "published")]
@@ -134,16 +171,16 @@ def test_published_rows_stand_beneath_ours_with_footnotes(three):
 
 
 def test_without_published_numbers_there_is_no_source(three):
-    assert performance_table(three, published=lambda group, metric: None) == performance_table(three)
+    assert performance_table(three, published=lambda *asked: None) == performance_table(three)
 
 
 def test_more_settings_share_columns_without_their_options(tmp_path):
-    for epochs, gamma in ((4, 1.0), (6, 2.0)):
+    for epochs, gamma in ((4, 1.0), (6, 3.0)):
         make_run(tmp_path, experiment("focal", epochs=epochs, gamma=gamma))
         make_run(tmp_path, experiment("ce", epochs=epochs))
     table = performance_table(settings_of(tmp_path))
     assert table.heads == ("Setting", "Metric", "CE", "Focal")
-    assert {"digits, mlp, 4 epochs: Focal γ=1.", "digits, mlp, 6 epochs: Focal γ=2."} <= set(table.notes)
+    assert {"digits, mlp, 4 epochs: Focal γ=1.", "digits, mlp, 6 epochs: Focal γ=3."} <= set(table.notes)
 
 
 def test_a_method_missing_in_a_setting_leaves_its_cells_empty(tmp_path):
@@ -162,7 +199,7 @@ def test_many_methods_become_rows(tmp_path, number):
         assert len(table.heads) == 2 + number
         places = {head: cell.emphasis for head, cell in cells(table, "ECE (%)").items()}
     else:
-        assert table.heads == ("Setting", "Method", *(metric.head for metric in METRICS.values()))
+        assert table.heads == ("Setting", "Method", *(METRICS[name].head for name in COMPARED))
         assert len(table.rows) == number
         places = {row.keys[1]: row.cells[1].emphasis for row in table.rows}
     assert {key for key, place in places.items() if place == "best"} == {"Focal γ=0"}
@@ -182,7 +219,7 @@ def test_posthoc_has_a_column_for_each_scaler(tmp_path):
         make_run(tmp_path, experiment("ce", seed))
         make_run(tmp_path, experiment("sat", seed))
     settings = settings_of(tmp_path)
-    table = posthoc_table(settings)
+    table = performance_table(settings, scaled=True)
     expected = ["CE", "CE + TS", "CE + VS", "CE + MS", "SAT", "SAT + TS", "SAT + VS", "SAT + MS", "SAT + RS"]
     assert list(table.heads[2:]) == expected
     (groups,) = settings.values()
@@ -194,9 +231,9 @@ def test_posthoc_has_a_column_for_each_scaler(tmp_path):
 def test_posthoc_asks_for_published_numbers_by_scaler(tmp_path):
     make_run(tmp_path, experiment("ce"))
     asked = []
-    posthoc_table(settings_of(tmp_path), published=lambda group, metric, scaler: asked.append((metric, scaler)))
-    assert ("ece", "matrix") in asked
-    assert ("ece", "readout") not in asked
+    performance_table(settings_of(tmp_path), published=lambda *how: asked.append(how[1:]), scaled=True)
+    assert ("posthoc", "ece", "matrix") in asked
+    assert ("posthoc", "ece", "readout") not in asked
 
 
 def test_readings_stand_side_by_side(three):
@@ -223,7 +260,7 @@ def test_significance_by_scipy(three):
     assert focal["p (Holm)"].mean == pytest.approx(2 * tests["Focal"].pvalue)
     assert ce["p (Holm)"].mean == pytest.approx(max(tests["CE"].pvalue, 2 * tests["Focal"].pvalue))
     assert ce["Verdict"] == "within seed noise"
-    assert cells(table, "ECE (%)", "CE")["Verdict"] == "larger than seed noise"  # 4 points for each seed
+    assert cells(table, "ECE (%)", "CE")["Verdict"] == "worse"  # 4 points for each seed
 
 
 def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
@@ -235,6 +272,19 @@ def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
     assert cells(table, "Acc (%)", "Focal")["Reference"] == "CE"
     assert cells(table, "ECE (%)", "CE")["Verdict"] == "too few seeds"
     assert cells(table, "ECE (%)", "SAT")["Difference"].mark == "†"
+
+
+def test_of_several_socrates_the_best_is_the_reference_of_tables_and_page(tmp_path):
+    for gamma, ece in ((1.0, 0.05), (2.0, 0.02), (3.0, 0.001)):
+        bad = "every answer is class 0" if gamma == 3.0 else None
+        make_run(tmp_path, experiment("socrates", gamma=gamma), test={"ece": ece}, collapsed=bad)
+    make_run(tmp_path, experiment("ce"), test={"ece": 0.01})
+    settings = settings_of(tmp_path)
+    (groups,) = settings.values()
+    assert groups[reference(groups, "ece")].label == "Socrates γ=2"
+    assert cells(significance_table(settings), "ECE (%)", "CE")["Reference"] == "Socrates γ=2"
+    page = page_data(settings)["settings"][0]["tables"]["differences"]["answer"]
+    assert set(re.findall('data-words="(Socrates[^"]*)"', page[""])) == {"Socrates γ=2"}
 
 
 def test_a_method_alone_has_no_differences(tmp_path):
@@ -251,7 +301,7 @@ def test_runs_one_line_each(tmp_path):
     assert [cell.text for cell in row.cells[3:6]] == ["6", "50.00", "25.00"]
     assert row.cells[6] == "why"
     ((group,),) = settings.values()
-    assert row.cells[7].mean == pytest.approx(group.runs[0].curves["seconds"].sum())
+    assert row.cells[7].mean == pytest.approx(group.curve("seconds").sum())
 
 
 def test_skipped_directories_with_their_reason():

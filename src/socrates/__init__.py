@@ -1,6 +1,7 @@
 """Classifiers that know what they do not know: the Socrates loss, calibration metrics and post-hoc scaling."""
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,10 @@ if TYPE_CHECKING:
     from . import losses, metrics, pareto, scaling
     from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 
-__version__ = _version("socrates-loss")
+try:
+    __version__ = _version("socrates-loss")
+except PackageNotFoundError:  # a source tree that is not installed
+    __version__ = "0+unknown"
 
 __all__ = [
     "BrierLoss",

@@ -56,24 +56,18 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Splits:
-    """A data set as an experiment uses it.
-
-    >>> Splits(train=None, val=None, test=None, num_classes=2, image_shape=(1, 8, 8)).class_names
-    ('0', '1')
-    """
+    """A data set as an experiment uses it."""
 
     train: Split
     val: Split
     test: Split
-    num_classes: int
-    image_shape: tuple[int, int, int]
-    class_names: tuple[str, ...] = ()  # in the order of the labels; numbers unless they are given
+    class_names: tuple[str, ...]  # in the order of the labels
+    image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
 
-    def __post_init__(self) -> None:
-        names = tuple(self.class_names) or tuple(map(str, range(self.num_classes)))
-        if len(names) != self.num_classes:
-            raise ValueError(f"{self.num_classes} classes need as many names, got {len(names)}: {', '.join(names)}")
-        object.__setattr__(self, "class_names", names)
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are, the unknown one not counted."""
+        return len(self.class_names)
 
 
 @dataclass(frozen=True)

@@ -52,18 +52,18 @@ def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
 
 def evaluation_table(evaluation: Evaluation) -> Table:
     """The test metrics of each scaler and reading, narrow enough for any terminal."""
-    percent = {"accuracy": "acc", "ece": "ECE", "ece_floor": "floor", "ada_ece": "AdaECE", "cw_ece": "CW-ECE"}
-    plain = {"nll": "NLL", "brier": "Brier"}
-    title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; acc to CW-ECE in %"
+    from socrates.report.vocabulary import METRICS
+
+    title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; Acc to CW-ECE in %"
     table = Table(title=title, box=None, padding=(0, 2, 0, 0))
     for column in ("scaling", "reading"):
         table.add_column(column, no_wrap=True)
-    for column in (*percent.values(), *plain.values()):
-        table.add_column(column, justify="right", no_wrap=True)
+    for metric in METRICS.values():
+        table.add_column(metric.short, justify="right", no_wrap=True)
     for scaler, splits in evaluation.results.items():
         for reading in splits["test"]:
             values = evaluation.values(scaler, "test", reading)
-            cells = [f"{100 * values[key]:.2f}" for key in percent] + [f"{values[key]:.3f}" for key in plain]
+            cells = [f"{metric.factor * values[name]:{metric.form}}" for name, metric in METRICS.items()]
             table.add_row(scaler, reading, *cells)
     return table
 

@@ -17,7 +17,7 @@ from .shared import console
 from .sweeps import parse_seeds
 
 if TYPE_CHECKING:
-    from socrates.paper.material import Wanted
+    from socrates.paper.recipe_data import Wanted
 
 
 @dataclass

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich.markup import escape
 
 from .shared import command_of, console
 
@@ -44,21 +45,19 @@ def run_report(options: Report, _: dict[str, str]) -> None:
 
 def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
     """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
-    from socrates.engine.studies.local import available_cores
-    from socrates.paper.compare import published_posthoc, published_test, published_validation
+    from socrates.paper.compare import published
     from socrates.paper.published import CAVEATS
-    from socrates.report.write import PublishedNumbers, write_report
+    from socrates.report.write import write_report
 
-    published = PublishedNumbers(published_test, published_validation, published_posthoc, CAVEATS)
     with console.status("reading runs") as status:
         return write_report(
             roots,
             out,
             command=command_of,
             published=published,
+            caveats=CAVEATS,
             title=title,
             note=note,
-            processes=available_cores(),
             progress=lambda stage: status.update(stage),
         )
 
@@ -66,11 +65,12 @@ def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None
 def say(written: Written) -> None:
     """Where the report is, and what is not in it."""
     for skipped in written.skipped[:10]:
-        console.print(f"[yellow]left out:[/] {skipped.directory}: {skipped.reason}", highlight=False, soft_wrap=True)
+        why = escape(f"{skipped.directory}: {skipped.reason}")
+        console.print(f"[yellow]left out:[/] {why}", highlight=False, soft_wrap=True)
     if len(written.skipped) > 10:
         console.print(f"[yellow]left out:[/] {len(written.skipped) - 10} more, see tables/skipped.md")
     console.print(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files", highlight=False)
-    console.print(f"open it: {written.page}", highlight=False, soft_wrap=True)
+    console.print(f"open it: {escape(str(written.page))}", highlight=False, soft_wrap=True)
 
 
 def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
@@ -82,5 +82,5 @@ def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
     written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")
     for path in written.files:
         if path.name.endswith(("-reliability.png", "-pareto-test.png")):
-            console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+            console.print(f"picture: {escape(str(path))}", highlight=False, soft_wrap=True)
     say(written)

@@ -21,7 +21,7 @@ from .sweeps import parse_seeds, product, read_file
 if TYPE_CHECKING:
     from socrates.engine.studies.choice import Result
     from socrates.engine.studies.tune import Tuned
-    from socrates.report.aggregate import Group
+    from socrates.report.results import Results
 
 
 @dataclass
@@ -123,6 +123,7 @@ class Sweep:
 
 
 # Of Sweep: what does not describe the experiments, and so goes with a file too.
+RESULTS = ("accuracy", "ece", "cw_ece", "nll")  # the metrics of the table at the end
 WITH_FILE = ("file", "device", "processes", "out", "data", "dry_run")
 
 
@@ -309,29 +310,29 @@ def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
 def show_results(directories: Sequence[Path]) -> None:
     """A table for each setting: test metrics, mean ± std over the seeds of each method."""
     from socrates.report.aggregate import group_runs, read_runs
+    from socrates.report.vocabulary import METRICS
 
     runs, skipped = read_runs(directories)
     for setting, groups in group_runs(runs).items():
         table = Table(title=f"{escape(setting.title)}: test set, mean ± std", box=None, padding=(0, 2, 0, 0))
         table.add_column("method")
-        for column in ("runs", "accuracy, %", "ECE, %", "CW-ECE, %", "NLL"):
+        for column in ("runs", *(METRICS[name].head for name in RESULTS)):
             table.add_column(column, justify="right", no_wrap=True)
         table.add_column("")
         for group in groups:
-            table.add_row(*result_cells(group), style="red" if any(run.collapsed for run in group.runs) else "")
+            table.add_row(*result_cells(group), style="red" if group.collapses else "")
         console.print(table)
     for directory, reason in skipped:
         console.print(f"[red]not shown:[/] {directory}: {escape(reason)}", highlight=False, soft_wrap=True)
 
 
-def result_cells(group: Group) -> list[str]:
+def result_cells(group: Results) -> list[str]:
     """A row of the results: a method's test metrics, an unknown class read as an answer."""
-    from socrates.report.aggregate import mean_std
+    from socrates.report.statistics import mean_std
+    from socrates.report.vocabulary import METRICS
 
-    factors = {"accuracy": 100, "ece": 100, "cw_ece": 100, "nll": 1}
-    values = [plus_minus(*mean_std(factor * group.values(metric))) for metric, factor in factors.items()]
-    collapsed = sum(run.collapsed is not None for run in group.runs)
-    note = f"{collapsed} of {len(group.runs)} collapsed" if collapsed else ""
+    values = [plus_minus(*mean_std(METRICS[name].factor * group.values(name))) for name in RESULTS]
+    note = f"{group.collapse_count} collapsed" if group.collapses else ""
     return [escape(group.label), str(len(group.runs)), *values, note]
 
 

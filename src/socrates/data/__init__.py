@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +145,22 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
         raise
     if not isinstance(splits, Splits):
         raise ValueError(f"data set {name!r} must give socrates.contracts.Splits, got {type(splits).__name__}")
+    if path:
+        check_trained(splits, path)
     return splits if num_train is None else with_fewer(splits, name, num_train)
+
+
+def check_trained(splits: Splits, path: str) -> None:
+    """Refuse data with a class that has nothing to train on, once others are held out; warn of a single image."""
+    counts = torch.bincount(splits.train.labels, minlength=splits.num_classes)
+    rarest = int(counts.argmin())
+    if counts[rarest] == 0:
+        raise ValueError(
+            f"{path}: the class {splits.class_names[rarest]} has no images to train on, with those held out that "
+            f"validate and test: give more images of it"
+        )
+    if counts[rarest] == 1:
+        warnings.warn(f"{path}: the class {splits.class_names[rarest]} has a single image to train on", stacklevel=2)
 
 
 def with_fewer(splits: Splits, name: str, num_train: int) -> Splits:

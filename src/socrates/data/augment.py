@@ -66,17 +66,6 @@ def turned(rows: Tensor, columns: Tensor, degrees: Tensor, size: tuple[int, int]
     return source.mul_(inside).long()
 
 
-def rotate(images: Tensor, degrees: Tensor) -> Tensor:
-    """Turn each image counter-clockwise about its centre, nearest pixel, zeros where nothing was: as Pillow does.
-
-    >>> rotate(torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([90.0])).tolist()
-    [[[[2, 4], [1, 3]]]]
-    """
-    batch, _, height, width = images.shape
-    rows, columns = (torch.arange(side, device=images.device).expand(batch, -1) for side in (height, width))
-    return gathered(framed(images, 1), turned(rows, columns, degrees, (height, width), border=1))
-
-
 def resized_boxes(draws: Tensor, height: int, width: int, scale: tuple[float, float]) -> Tensor:
     """Boxes (B, 4) of top, left, height, width from uniform draws (B, TRIES, 4): the usual random resized crop.
 

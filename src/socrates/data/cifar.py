@@ -16,6 +16,14 @@ from .resident import Arrays, resident_splits
 from .splits import warn_unless_official
 
 PIXELS = 3 * 32 * 32
+CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
+CIFAR100 = """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant
+flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree
+motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy
+porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel
+streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
+willow_tree wolf woman worm"""
 
 
 def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Arrays:
@@ -64,7 +72,7 @@ def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = T
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official("CIFAR-10", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), image_size, augment)
-    return resident_splits(train, test, how, 10)
+    return resident_splits(train, test, how, CIFAR10.split())
 
 
 def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -80,4 +88,4 @@ def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = 
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official("CIFAR-100", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), image_size, augment)
-    return resident_splits(train, test, how, 100)
+    return resident_splits(train, test, how, CIFAR100.split())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -17,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .errors import DataCorrupt, DataNotFound
+
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ BASE_URLS = {
     "svhn": "http://ufldl.stanford.edu/housenumbers/",
     "food101": "http://data.vision.ee.ethz.ch/cvl/",
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist/",
-    "fashion_mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "fashion": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
 }
 
 FILES = {
@@ -51,49 +53,11 @@ FILES = {
     "mnist/train-labels": Remote("mnist", "train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
     "mnist/t10k-images": Remote("mnist", "t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
     "mnist/t10k-labels": Remote("mnist", "t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-    "fashion_mnist/train-images": Remote(
-        "fashion_mnist", "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"
-    ),
-    "fashion_mnist/train-labels": Remote(
-        "fashion_mnist", "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"
-    ),
-    "fashion_mnist/t10k-images": Remote(
-        "fashion_mnist", "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"
-    ),
-    "fashion_mnist/t10k-labels": Remote(
-        "fashion_mnist", "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"
-    ),
+    "fashion_mnist/train-images": Remote("fashion", "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+    "fashion_mnist/train-labels": Remote("fashion", "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+    "fashion_mnist/t10k-images": Remote("fashion", "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+    "fashion_mnist/t10k-labels": Remote("fashion", "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
 }
-
-
-class _Bar:
-    """A rich progress bar with the face that pooch asks for; silent when nobody is looking."""
-
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-        columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
-        self._task = self._progress.add_task(name, total=None)
-        self._progress.start()
-
-    @property
-    def total(self) -> int:
-        return int(self._progress.tasks[0].total or 0)
-
-    @total.setter
-    def total(self, value: int) -> None:
-        self._progress.update(self._task, total=value or None)
-
-    def update(self, amount: int) -> None:
-        self._progress.advance(self._task, amount)
-
-    def reset(self) -> None:
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        self._progress.stop()
 
 
 DOWNLOADING = ContextVar("downloading", default=True)
@@ -132,15 +96,14 @@ def fetch(key: str, folder: Path) -> Path:
             f"{path} is missing and cannot be downloaded without {error.name}: install socrates-loss[train], or do "
             f"it by hand: {place}"
         ) from error
-    bar = _Bar(remote.name)
-    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=30)  # pyright: ignore[reportArgumentType]
+    seen = sys.stderr.isatty()
+    downloader: Any = pooch.HTTPDownloader(progressbar=seen, chunk_size=1 << 16, timeout=30)
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel("WARNING" if sys.stderr.isatty() else level)  # its line stands in where there is no bar
-    settings: dict[str, Any] = {"fname": remote.name, "path": folder, "downloader": downloader}
+    logger.setLevel("WARNING" if seen else level)  # its line stands in where there is no bar
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pooch.retrieve(remote.url, f"md5:{remote.md5}", **settings)
+        pooch.retrieve(remote.url, f"md5:{remote.md5}", fname=remote.name, path=folder, downloader=downloader)
     except requests.RequestException as error:
         raise DataNotFound(f"{remote.name} could not be downloaded ({error}); {place}") from error
     except ValueError as error:
@@ -149,7 +112,6 @@ def fetch(key: str, folder: Path) -> Path:
             f"hand: {place}"
         ) from error
     finally:
-        bar.close()
         logger.setLevel(level)
     return path
 
@@ -180,17 +142,25 @@ def check_md5(path: Path, expected: str) -> None:
 def extract(archive: Path, root: Path, folder: str) -> None:
     """Extract the `folder` of a tar archive into `root`: all of it or nothing.
 
-    Files are copied out one by one: what is not a plain file or folder under `folder`, such as a link, a device or a
-    path that leaves it, is refused, and owners and permissions of the archive mean nothing.
+    What is not a plain file or folder under `folder`, such as a link, a device or a path that leaves it, is refused.
     """
+
+    def checked(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+        if PurePosixPath(member.name).parts[:1] not in ((), (folder,)):
+            raise ValueError(f"the member {member.name!r} lies outside of {folder}/")
+        if not member.isfile() and not member.isdir():
+            raise ValueError(f"the member {member.name!r} is neither a file nor a folder")
+        return tarfile.data_filter(member, target)
+
     with tempfile.TemporaryDirectory(prefix=".extracting-", dir=root) as temporary:
         try:
             with tarfile.open(archive, "r:*") as tar:
-                for member in tar:
-                    _copy_out(tar, member, Path(temporary), folder)
+                tar.extractall(temporary, filter=checked)
+        except tarfile.FilterError as error:
+            raise DataCorrupt(f"{archive}: the member {error}; nothing was extracted") from error
         except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
+            if isinstance(error, OSError) and error.errno in OF_THE_DISK:
+                raise OSError(error.errno, f"{archive} cannot be extracted: {error.strerror}", str(root)) from error
             raise DataCorrupt(f"{archive}: not a whole archive ({error}): delete it and try again") from error
         except ValueError as error:
             raise DataCorrupt(f"{archive}: {error}; nothing was extracted") from error
@@ -202,25 +172,3 @@ def extract(archive: Path, root: Path, folder: str) -> None:
         except OSError:  # another process was faster
             if not (root / folder).is_dir():
                 raise
-
-
-def _copy_out(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, folder: str) -> None:
-    """Write one member below target / folder, or refuse it."""
-    path = PurePosixPath(member.name)
-    parts = path.parts
-    unsafe = path.is_absolute() or ".." in parts or any("\\" in part or ":" in part for part in parts)
-    if parts == ():  # "./"
-        return
-    if unsafe or parts[0] != folder:
-        raise ValueError(f"the member {member.name!r} lies outside of {folder}/")
-    out = target.joinpath(*parts)
-    if member.isdir():
-        out.mkdir(parents=True, exist_ok=True)
-    elif member.isfile():
-        out.parent.mkdir(parents=True, exist_ok=True)
-        source = tar.extractfile(member)
-        assert source is not None  # it is a file
-        with source, out.open("wb") as file:
-            shutil.copyfileobj(source, file)
-    else:
-        raise ValueError(f"the member {member.name!r} is neither a file nor a folder")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,13 +19,14 @@ from .food101 import IMAGENET
 from .npz import TEST_FRACTION
 from .resident import Arrays, resident_splits, statistics
 from .splits import validation_split
-from .streamed import StreamedImages, centre_crop, opened, read_rgb
+from .streamed import StreamedImages, as_rgb, centre_crop, opened
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 SMALL, SMALL_SIZE, LARGE_SIZE = 64, 32, 224
 RESIDENT_BYTES = 1_000_000_000
 
 Listing = tuple[list[Path], np.ndarray]  # files and labels
+Look = tuple[str, str]  # size and mode of an image file
 
 
 def class_names(folder: Path) -> list[str]:
@@ -73,9 +76,6 @@ def list_parts(path: Path) -> tuple[dict[str, Listing], list[str]]:
         files, labels = list_images(path, classes)
         kept, held_out = validation_split(len(files), TEST_FRACTION)
         parts = {"train": pick((files, labels), kept), "test": pick((files, labels), held_out)}
-    counts = np.bincount(parts["train"][1], minlength=len(classes))
-    if not counts.all():
-        raise ValueError(f"{path}: the class {classes[int(counts.argmin())]} has no images to train on")
     return parts, classes
 
 
@@ -95,17 +95,32 @@ def usual_size(files: list[Path], sample: int = 100) -> int:
     return SMALL_SIZE if np.median(shorter) <= SMALL else LARGE_SIZE
 
 
-def read_all(listing: Listing, size: int) -> Arrays:
-    """Every image: its shorter side resized to `size`, then the centre."""
+def read_all(listing: Listing, size: int) -> tuple[Arrays, list[Look]]:
+    """Every image, its shorter side resized to `size`, then the centre; and how each looked before."""
     images = np.empty((len(listing[0]), size, size, 3), np.uint8)
 
-    def read(row: int) -> None:
-        images[row] = np.array(centre_crop(read_rgb(listing[0][row]), size, shrink=True))
+    def read(row: int) -> Look:
+        with opened(listing[0][row]) as image:
+            look = (f"{image.width}x{image.height}", image.mode)
+            images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
+        return look
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for _ in pool.map(read, range(len(images))):
-            pass
-    return images.transpose(0, 3, 1, 2), listing[1]
+        looks = list(pool.map(read, range(len(images))))
+    return (images.transpose(0, 3, 1, 2), listing[1]), looks
+
+
+def tell_odd_ones(path: Path, files: list[Path], looks: list[Look], size: int) -> None:
+    """Warn of images that are not as most are, in size or in kind; where most differ, none is odd."""
+    for column, become in enumerate((f"squares of {size}x{size}", "RGB, whatever was transparent")):
+        usual, count = Counter(look[column] for look in looks).most_common(1)[0]
+        odd = [file for file, look in zip(files, looks, strict=True) if look[column] != usual]
+        if odd and count > len(files) // 2:
+            warnings.warn(
+                f"{path}: {len(odd)} of {len(files)} images are not {usual} as the others, such as "
+                f"{odd[0].relative_to(path)}: all become {become}",
+                stacklevel=2,
+            )
 
 
 def load_folder(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -124,10 +139,13 @@ def load_folder(path: Path, *, image_size: int | None = None, augment: bool = Tr
     size = image_size or usual_size(parts["train"][0])
     extra: dict[str, object] = {"scale": (0.08, 1.0)} if size > SMALL else {"padding": size // 8}
     if sum(len(files) for files, _ in parts.values()) * 3 * size * size <= RESIDENT_BYTES:
-        arrays = {name: read_all(listing, size) for name, listing in parts.items()}
+        found = {name: read_all(listing, size) for name, listing in parts.items()}
+        files = [file for listing, _ in parts.values() for file in listing]
+        tell_odd_ones(path, files, [look for _, looks in found.values() for look in looks], size)
+        arrays = {name: pair for name, (pair, _) in found.items()}
         plain = Transform(*statistics(arrays["train"][0]), size=size)
         how = Transform(plain.mean, plain.std, flip=True, size=size, **extra) if augment else plain  # pyright: ignore[reportArgumentType]
-        return resident_splits(arrays["train"], arrays["test"], how, len(classes), val=arrays.get("val"))
+        return resident_splits(arrays["train"], arrays["test"], how, classes, val=arrays.get("val"))
     if "val" not in parts:
         kept, held_out = validation_split(len(parts["train"][0]))
         parts["val"], parts["train"] = pick(parts["train"], held_out), pick(parts["train"], kept)
@@ -137,4 +155,4 @@ def load_folder(path: Path, *, image_size: int | None = None, augment: bool = Tr
         name: StreamedImages(files, torch.from_numpy(labels), how if name == "train" else plain, shrink=True)
         for name, (files, labels) in parts.items()
     }
-    return Splits(made["train"], made["val"], made["test"], len(classes), (3, size, size))
+    return Splits(made["train"], made["val"], made["test"], tuple(classes), (3, size, size))

@@ -73,4 +73,4 @@ def load_food101(root: Path, *, image_size: int | None = None, augment: bool = T
         return StreamedImages([paths[i] for i in index], torch.tensor(labels)[index], transform)
 
     test = StreamedImages(test_paths, torch.tensor(test_labels), plain)
-    return Splits(split(train_index, how), split(val_index, plain), test, len(classes), (3, size, size))
+    return Splits(split(train_index, how), split(val_index, plain), test, tuple(classes), (3, size, size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,25 +16,33 @@ from .augment import Transform
 from .download import FILES, fetch
 from .errors import DataCorrupt
 from .resident import Arrays, resident_splits
-from .splits import warn_unless_official
+from .splits import numbers, warn_unless_official
+
+LARGEST = 1_000_000_000  # bytes of an array, twenty times those of MNIST
+FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 
 
 def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
     """An array of bytes from an IDX file: a magic number that tells type and dimensions, the sizes, the values."""
+    magic, start = bytes([0, 0, 8, dims]), 4 + 4 * dims
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            header = file.read(start)
+            if header[:4] != magic or len(header) < start:
+                raise DataCorrupt(
+                    f"{path}: starts with {header[:4].hex()}, expected {magic.hex()} (IDX of {dims} dimensions)"
+                )
+            shape = tuple(np.frombuffer(header, ">u4", dims, offset=4).tolist())
+            size = int(np.prod(shape, dtype=object))
+            if size > LARGEST:
+                raise DataCorrupt(f"{path}: its sizes {shape} are no data set's: truncated or damaged")
+            content = file.read(size + 1)  # and no more, whatever the file would unfold to
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataCorrupt(f"{path}: truncated or damaged ({error}); delete it to have it downloaded again") from error
-    magic, start = bytes([0, 0, 8, dims]), 4 + 4 * dims
-    if content[:4] != magic or len(content) < start:
-        raise DataCorrupt(f"{path}: starts with {content[:4].hex()}, expected {magic.hex()} (IDX of {dims} dimensions)")
-    shape = tuple(np.frombuffer(content, ">u4", dims, offset=4).tolist())
-    expected = start + int(np.prod(shape, dtype=object))
-    if len(content) != expected or 0 in shape:
-        raise DataCorrupt(
-            f"{path}: {len(content)} bytes, expected {expected} for the sizes {shape}: truncated or damaged"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    if len(content) != size or size == 0:
+        found = f"{start + len(content)} bytes" if len(content) <= size else f"more than {start + size} bytes"
+        raise DataCorrupt(f"{path}: {found}, expected {start + size} for the sizes {shape}: truncated or damaged")
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def read_pair(folder: Path, key: str, part: str) -> Arrays:
@@ -54,11 +63,11 @@ def read_pair(folder: Path, key: str, part: str) -> Arrays:
     return images[:, None], labels.astype(np.int64)
 
 
-def _load(folder: Path, key: str, name: str, transform: Transform) -> Splits:
+def _load(folder: Path, key: str, name: str, transform: Transform, class_names: Sequence[str]) -> Splits:
     train, test = (read_pair(folder, key, part) for part in ("train", "t10k"))
     counts = {"train": len(train[1]), "test": len(test[1])}
     warn_unless_official(name, counts, {"train": 60_000, "test": 10_000})
-    return resident_splits(train, test, transform, 10)
+    return resident_splits(train, test, transform, class_names)
 
 
 def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -68,7 +77,8 @@ def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = Tru
         image_size: side in pixels that images are resized to; as they are by default
         augment: accepted for uniformity: this data set is never augmented
     """
-    return _load(root / "MNIST" / "raw", "mnist", "MNIST", Transform((0.1307,), (0.3081,), size=image_size))
+    how = Transform((0.1307,), (0.3081,), size=image_size)
+    return _load(root / "MNIST" / "raw", "mnist", "MNIST", how, numbers(10))
 
 
 def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -79,4 +89,4 @@ def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bo
         augment: accepted for uniformity: this data set is never augmented
     """
     how = Transform((0.2860,), (0.3530,), size=image_size)
-    return _load(root / "FashionMNIST" / "raw", "fashion_mnist", "Fashion-MNIST", how)
+    return _load(root / "FashionMNIST" / "raw", "fashion_mnist", "Fashion-MNIST", how, FASHION)

@@ -15,7 +15,7 @@ from socrates.contracts import Splits
 from .augment import Transform
 from .errors import DataNotFound
 from .resident import Arrays, resident_splits, statistics
-from .splits import validation_split
+from .splits import numbers, validation_split
 
 TEST_FRACTION = 0.2  # held out when a file or folder has no test set
 
@@ -29,7 +29,7 @@ def read_array(content: np.lib.npyio.NpzFile, path: Path, name: str) -> NDArray[
         )
     try:
         return content[name]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path}: the array {name} cannot be read ({error}): save it as plain numbers") from error
 
 
@@ -82,8 +82,18 @@ def check_classes(pairs: dict[str, Arrays], path: Path) -> int:
     return len(present)
 
 
-def read_parts(file: BinaryIO, path: Path) -> tuple[dict[str, Arrays], int]:
-    """The pairs of train and, if they are there, test and val, and the number of classes."""
+def read_names(content: np.lib.npyio.NpzFile, path: Path, num_classes: int) -> list[str]:
+    """The names of the classes, numbers unless the file has them."""
+    if "classes" not in content.files:
+        return numbers(num_classes)
+    names = read_array(content, path, "classes")
+    if names.shape != (num_classes,) or len(set(names.tolist())) != num_classes:
+        raise ValueError(f"{path}: the array classes must hold {num_classes} different names, got {names.tolist()}")
+    return [str(name) for name in names]
+
+
+def read_parts(file: BinaryIO, path: Path) -> tuple[dict[str, Arrays], list[str]]:
+    """The pairs of train and, if they are there, test and val, and the names of the classes."""
     try:
         content = np.load(file, allow_pickle=False)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
@@ -94,7 +104,8 @@ def read_parts(file: BinaryIO, path: Path) -> tuple[dict[str, Arrays], int]:
     names = {"train": ("images", "labels") if unnamed else ("x_train", "y_train")}
     names |= {part: (f"x_{part}", f"y_{part}") for part in ("test", "val") if f"x_{part}" in content.files}
     pairs = {part: read_pair(content, path, pair) for part, pair in names.items()}
-    return pairs, check_classes({names[part][1]: pair for part, pair in pairs.items()}, path)
+    num_classes = check_classes({names[part][1]: pair for part, pair in pairs.items()}, path)
+    return pairs, read_names(content, path, num_classes)
 
 
 def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -110,7 +121,7 @@ def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True)
     if not path.is_file():
         raise DataNotFound(f"{path} is missing: npz: takes the path of a file that numpy.savez wrote")
     with path.open("rb") as file:
-        pairs, num_classes = read_parts(file, path)
+        pairs, class_names = read_parts(file, path)
     train = pairs["train"]
     if "test" not in pairs:
         kept, held_out = validation_split(len(train[1]), TEST_FRACTION)
@@ -119,4 +130,4 @@ def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True)
     mean, std = statistics(train[0])
     padding = max(1, min(train[0].shape[2:]) // 8)
     how = Transform(mean, std, size=image_size, **({"padding": padding, "flip": True} if augment else {}))
-    return resident_splits(train, pairs["test"], how, num_classes, val=pairs.get("val"))
+    return resident_splits(train, pairs["test"], how, class_names, val=pairs.get("val"))

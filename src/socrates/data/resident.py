@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -87,13 +87,13 @@ def resident_splits(
     train: Arrays,
     test: Arrays,
     transform: Transform,
-    num_classes: int,
+    class_names: Sequence[str],
     val: Arrays | None = None,
 ) -> Splits:
     """Splits of arrays: validation is a fixed tenth of the training samples, unless it is given.
 
     >>> images, labels = np.zeros((20, 1, 8, 8), np.uint8), np.arange(20) % 2
-    >>> splits = resident_splits((images, labels), (images, labels), Transform((0.5,), (0.5,)), num_classes=2)
+    >>> splits = resident_splits((images, labels), (images, labels), Transform((0.5,), (0.5,)), ["a", "b"])
     >>> len(splits.train), len(splits.val), len(splits.test), splits.image_shape
     (18, 2, 20, (1, 8, 8))
     """
@@ -108,7 +108,7 @@ def resident_splits(
     channels, height, width = train[0].shape[1:]
     shape = (channels, transform.size or height, transform.size or width)
     plain = transform.plain
-    return Splits(split(train, transform), split(val, plain), split(test, plain), num_classes, shape)
+    return Splits(split(train, transform), split(val, plain), split(test, plain), tuple(class_names), shape)
 
 
 def statistics(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

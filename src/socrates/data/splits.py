@@ -31,6 +31,15 @@ def validation_split(
     return order[num_val:], order[:num_val]
 
 
+def numbers(count: int) -> list[str]:
+    """Names of classes that are numbers.
+
+    >>> numbers(3)
+    ['0', '1', '2']
+    """
+    return [str(number) for number in range(count)]
+
+
 def stratified_subset(labels: NDArray[np.int64], num_samples: int, seed: int = SPLIT_SEED) -> NDArray[np.int64]:
     """Sorted indices of a fixed subset in which each class keeps its share to within one sample.
 

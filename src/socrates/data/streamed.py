@@ -40,13 +40,12 @@ def opened(path: Path) -> Iterator[Image]:
         raise DataCorrupt(f"{path}: not a readable image ({error}): replace or remove the file") from error
 
 
-def read_rgb(path: Path) -> Image:
-    """An image file, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
+def as_rgb(image: Image) -> Image:
+    """An opened image, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
 
     Wider pixels, integers of 32 bits and floating point, are refused: no file says which value is white.
     """
-    with opened(path) as image:
-        return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
+    return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
 
 
 def eight_bits(image: Image) -> Image:
@@ -141,7 +140,8 @@ class StreamedImages:
 
     def _decode(self, position: int, draws: Tensor | None) -> Tensor:
         """One image, uint8 (size, size, 3); `draws` (TRIES + 1, 4) augment it."""
-        image = read_rgb(self.paths[position])
+        with opened(self.paths[position]) as file:
+            image = as_rgb(file)
         if draws is None or self.transform.scale is None:
             image = centre_crop(image, self.size, self.shrink)
         else:

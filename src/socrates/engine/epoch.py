@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -44,15 +45,15 @@ def confidence_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[
     return record
 
 
-def collapse_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[str, Any]:
+def collapse_record(logits: Tensor, labels: Tensor, class_names: Sequence[str]) -> dict[str, Any]:
     """Share of top-1 unknown, and why the run counts as collapsed, if it does; few samples, or one class, tell not."""
     answers = logits.argmax(dim=1)
-    share = float((answers == num_classes).float().mean())
+    share = float((answers == len(class_names)).float().mean())
     reason = None
     if not bool(torch.isfinite(logits).all()):
         reason = "the logits are not finite"
     elif share > COLLAPSED_SHARE:
         reason = f"{100 * share:.0f} % of the answers are 'unknown'"
     elif len(answers) >= FEWEST and bool((answers == answers[0]).all()) and bool((labels != labels[0]).any()):
-        reason = f"every answer is class {int(answers[0])}"
+        reason = f"every answer is class {class_names[int(answers[0])]}"
     return {"unknown_share": share, "collapsed": reason}

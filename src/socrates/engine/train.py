@@ -263,7 +263,7 @@ def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, 
     logits = infer(model, splits.val)
     labels = splits.val.labels
     record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
-    record |= collapse_record(logits, labels, splits.num_classes)
+    record |= collapse_record(logits, labels, splits.class_names)
     record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
     record |= confidence_record(logits, labels, splits.num_classes)
     last = epoch == experiment.optimization.epochs

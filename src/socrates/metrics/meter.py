@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from socrates.metrics.binning import BinStats, ClassBins, bin_stats, equal_mass
-from socrates.metrics.calibration import largest_gap
-from socrates.metrics.inputs import LabelsLike, ProbsLike, Top, check_positive, open_samples
-from socrates.metrics.scoring import brier_of_rows, nll_of_rows
-
-Array = npt.NDArray[Any]
+from socrates.metrics.binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
+from socrates.metrics.inputs import Array, ArrayLike, LabelsLike, ProbsLike, check_positive, open_samples
+from socrates.metrics.scoring import brier_of_each, nll_of_each
 
 # A power of two, so that the edges are exact in every dtype.
 FINE_BINS = 1 << 14
@@ -33,7 +29,8 @@ class CalibrationMeter:
 
     because r of n_j samples differ from a share r / n_j of them all by at most r (1 - r / n_j) <= n_j / 4 right
     answers, and 2^-14 of that in confidence, on either side of the cut. `ada_ece_bound` gives the sharper value that
-    follows from the right answers actually counted.
+    follows from the right answers actually counted. It is the worst of all orders of the samples within a fine bin:
+    where most confidences crowd into the last one, above 1 - 2^-14, it may be 0.1 although the error is below 1e-4.
 
     Args:
         num_bins: number of bins (lo, hi].
@@ -49,10 +46,11 @@ class CalibrationMeter:
     def __init__(self, num_bins: int = 15, num_classes: int | None = None) -> None:
         self.num_bins = check_positive("num_bins", num_bins)
         self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
-        self._bins = _zeros(self.num_bins)
-        self._fine = _zeros(FINE_BINS)
-        self._class_bins = None if self.num_classes is None else _zeros(self.num_classes, self.num_bins)
-        self._scores: Array = np.zeros(2)  # sums of nll and brier
+        # The scores are nll and brier.
+        shapes: dict[str, tuple[int, ...]] = {"bins": (3, self.num_bins), "fine": (3, FINE_BINS), "scores": (2,)}
+        if self.num_classes is not None:
+            shapes["class_bins"] = (3, self.num_classes, self.num_bins)
+        self._sums: dict[str, Array] = {name: np.zeros(shape) for name, shape in shapes.items()}
 
     def update(self, probs: ProbsLike, labels: LabelsLike) -> None:
         """Add a batch; on bad input nothing is added.
@@ -68,25 +66,15 @@ class CalibrationMeter:
         """
         samples = open_samples(probs, labels)
         if self.num_classes not in (None, samples.num_classes):
-            raise ValueError(
-                f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}: "
-                f"make it with CalibrationMeter(num_classes={samples.num_classes})"
-            )
-        scores = np.zeros(2)
-        confidence = np.empty(len(samples), samples.probs.dtype)
-        correct = np.empty(len(samples), np.bool_)
-        classes = ClassBins(self.num_bins, self.num_classes, samples.dtype) if self.num_classes else None
-        for rows, chunk in samples.summed_chunks():
-            label = samples.labels[rows]
-            confidence[rows], correct[rows] = samples.top_of(rows, chunk)
-            scores += [score(chunk, label, samples.dtype).sum() for score in (nll_of_rows, brier_of_rows)]
-            if classes is not None:
-                classes.add(chunk, label, rows.start)
-        self._bins += bin_stats(Top(confidence, correct, samples.dtype), self.num_bins)
-        self._fine += _fine_stats(confidence, correct)
-        self._scores = self._scores + scores
-        if self._class_bins is not None and classes is not None:
-            self._class_bins += classes.stats()
+            given = f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}"
+            raise ValueError(f"{given}: make it with CalibrationMeter(num_classes={samples.num_classes})")
+        top = samples.top()
+        scores = [nll_of_each(samples).sum(), brier_of_each(samples).sum()]
+        stats = {"bins": bin_stats(top, self.num_bins), "fine": bin_stats(top, FINE_BINS)}
+        if self.num_classes is not None:
+            stats["class_bins"] = class_bin_stats(samples, self.num_bins)
+        self._add({name: np.stack([sums.count, sums.confidence, sums.correct]) for name, sums in stats.items()})
+        self._add({"scores": np.array(scores)})
 
     def merge(self, other: CalibrationMeter) -> None:
         """Add the samples of another meter with the same bins and classes to this one.
@@ -101,25 +89,17 @@ class CalibrationMeter:
         2.0
         """
         if not isinstance(cast("object", other), CalibrationMeter):
-            raise TypeError(
-                f"got a {type(other).__name__}, expected a CalibrationMeter: make one with from_state(state)"
-            )
-        if (self.num_bins, self.num_classes) != (other.num_bins, other.num_classes):
-            raise ValueError(
-                f"a meter of num_bins={other.num_bins}, num_classes={other.num_classes} cannot be merged into one of "
-                f"num_bins={self.num_bins}, num_classes={self.num_classes}: make both with the same values"
-            )
-        self._bins += other._bins
-        self._fine += other._fine
-        self._scores = self._scores + other._scores
-        if self._class_bins is not None and other._class_bins is not None:
-            self._class_bins += other._class_bins
+            given = type(other).__name__
+            raise TypeError(f"got a {given}, expected a CalibrationMeter: make one with from_state(state)")
+        given, own = (f"num_bins={meter.num_bins}, num_classes={meter.num_classes}" for meter in (other, self))
+        if given != own:
+            raise ValueError(f"a meter of {given} cannot be merged into one of {own}: make both with the same values")
+        self._add(other._sums)
 
     def __add__(self, other: object) -> CalibrationMeter:
         if not isinstance(other, CalibrationMeter):
             return NotImplemented
-        total = CalibrationMeter(self.num_bins, self.num_classes)
-        total.merge(self)
+        total = CalibrationMeter.from_state(self.state())
         total.merge(other)
         return total
 
@@ -137,19 +117,18 @@ class CalibrationMeter:
         >>> sorted(meter.compute())
         ['accuracy', 'ada_ece', 'brier', 'count', 'ece', 'mce', 'nll']
         """
-        count = self._filled_count()
+        bins, count = self._stats("bins"), self._filled_count()
+        nll, brier = self._sums["scores"] / count
         values = {
             "count": count,
-            "accuracy": float(self._bins.correct.sum() / count),
-            "ece": self._bins.ece,
-            "mce": largest_gap(self._bins),
-            "ada_ece": equal_mass(self._fine, self.num_bins).ece,
-            "nll": float(self._scores[0] / count),
-            "brier": float(self._scores[1] / count),
+            "accuracy": float(bins.correct.sum() / count),
+            "ece": bins.ece,
+            "mce": bins.mce,
+            "ada_ece": equal_mass(self._stats("fine"), self.num_bins).ece,
+            "nll": float(nll),
+            "brier": float(brier),
         }
-        if self._class_bins is not None:
-            values["cw_ece"] = self._class_bins.ece
-        return values
+        return {**values, "cw_ece": self._stats("class_bins").ece} if self.num_classes else values
 
     def ada_ece_bound(self) -> float:
         """How far `ada_ece` of the meter can lie from that of the samples themselves.
@@ -159,12 +138,11 @@ class CalibrationMeter:
         >>> meter.ada_ece_bound()
         0.0
         """
-        total = int(self._filled_count())
-        cut = np.arange(1, self.num_bins)
-        rank = cut * (total // self.num_bins) + np.minimum(cut, total % self.num_bins)
-        reached = np.cumsum(self._fine.count)
+        total, fine = int(self._filled_count()), self._stats("fine")
+        rank = equal_ranks(total, self.num_bins)[1:-1]
+        reached = np.cumsum(fine.count)
         at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
-        size, right = self._fine.count[at], self._fine.correct[at]
+        size, right = fine.count[at], fine.correct[at]
         part = rank - (reached[at] - size)
         size = np.maximum(size, 1)
         most, least = np.minimum(part, right), np.maximum(0, part - (size - right))
@@ -180,13 +158,10 @@ class CalibrationMeter:
         >>> CalibrationMeter.from_state(meter.state()).num_bins
         5
         """
-        state = {"bins": _stack(self._bins), "fine": _stack(self._fine), "scores": np.array(self._scores)}
-        if self._class_bins is not None:
-            state["class_bins"] = _stack(self._class_bins)
-        return state
+        return {name: np.array(sums) for name, sums in self._sums.items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, torch.Tensor | npt.ArrayLike]) -> CalibrationMeter:
+    def from_state(cls, state: Mapping[str, ArrayLike]) -> CalibrationMeter:
         """A meter that holds a copy of what `state()` gave; tensors and lists do as well as arrays.
 
         >>> CalibrationMeter.from_state(CalibrationMeter(num_classes=3).state()).num_classes
@@ -195,51 +170,34 @@ class CalibrationMeter:
         missing = {"bins", "fine", "scores"} - set(state)
         if missing:
             raise ValueError(f"the state lacks {sorted(missing)}: pass what CalibrationMeter.state() returned")
-        bins = _opened(state, "bins", (3, None))
-        num_bins = bins.shape[1]
-        classes = _opened(state, "class_bins", (3, None, num_bins)) if "class_bins" in state else None
-        meter = cls(num_bins, None if classes is None else classes.shape[1])
-        meter._bins, meter._fine = BinStats(*bins), BinStats(*_opened(state, "fine", (3, FINE_BINS)))
-        meter._class_bins = None if classes is None else BinStats(*classes)
-        meter._scores = _opened(state, "scores", (2,))
+        num_bins = _opened(state, "bins", (3, None)).shape[1]
+        classes = _opened(state, "class_bins", (3, None, num_bins)).shape[1] if "class_bins" in state else None
+        meter = cls(num_bins, classes)
+        meter._sums = {name: _opened(state, name, sums.shape) for name, sums in meter._sums.items()}
         return meter
 
+    def _add(self, sums: Mapping[str, Array]) -> None:
+        self._sums = {**self._sums, **{name: self._sums[name] + part for name, part in sums.items()}}
+
+    def _stats(self, name: str) -> BinStats:
+        return BinStats(*self._sums[name])
+
     def _filled_count(self) -> float:
-        count = float(self._bins.count.sum())
+        count = float(self._sums["bins"][0].sum())
         if count == 0:
             raise ValueError("the meter has seen no samples: call update(probs, labels) first")
         return count
 
 
-def _fine_stats(confidence: Array, correct: Array) -> BinStats:
-    above = np.ceil(confidence * confidence.dtype.type(FINE_BINS)).astype(np.intp)  # exact: a power of two
-    index = np.minimum(np.maximum(above - 1, 0), FINE_BINS - 1)
-    weights = (None, confidence, correct)
-    return BinStats(*(np.bincount(index, w, minlength=FINE_BINS).astype(np.float64) for w in weights))
-
-
-def _opened(state: Mapping[str, torch.Tensor | npt.ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:
+def _opened(state: Mapping[str, ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:
     """A float64 copy of an entry of a state, which has this shape; None stands for any length."""
     value = state[name]
     try:
-        array = np.array(
-            value.detach().cpu().double().numpy() if isinstance(value, torch.Tensor) else value, dtype=np.float64
-        )
+        array = np.array(value.numpy(force=True) if isinstance(value, torch.Tensor) else value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} of the state does not form an array of numbers ({error})") from error
     expected = tuple(given if length is None else length for given, length in zip(array.shape, shape, strict=False))
     if array.ndim != len(shape) or array.shape != expected or 0 in array.shape:
-        wanted = str(shape).replace("None", "any")
-        raise ValueError(
-            f"{name} of the state has shape {array.shape}, expected {wanted}: "
-            "pass what CalibrationMeter.state() returned"
-        )
+        given = f"has shape {array.shape}, expected {str(shape).replace('None', 'any')}"
+        raise ValueError(f"{name} of the state {given}: pass what CalibrationMeter.state() returned")
     return array
-
-
-def _zeros(*shape: int) -> BinStats:
-    return BinStats(np.zeros(shape), np.zeros(shape), np.zeros(shape))
-
-
-def _stack(stats: BinStats) -> Array:
-    return np.stack([stats.count, stats.confidence, stats.correct])

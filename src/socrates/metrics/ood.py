@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from socrates.metrics.inputs import open_scores
-
-Array = npt.NDArray[Any]
-ScoresLike = torch.Tensor | npt.ArrayLike
+from socrates.metrics.inputs import Array, ArrayLike, open_scores
 
 
-def auroc(known: ScoresLike, unknown: ScoresLike) -> float:
+def auroc(known: ArrayLike, unknown: ArrayLike) -> float:
     """Chance that a known sample scores above an unknown one; equal scores count one half.
 
     Args:
@@ -31,7 +25,7 @@ def auroc(known: ScoresLike, unknown: ScoresLike) -> float:
     return float(1 - (below + up_to) / (2 * len(positives) * len(negatives)))
 
 
-def aupr(known: ScoresLike, unknown: ScoresLike) -> float:
+def aupr(known: ArrayLike, unknown: ArrayLike) -> float:
     """Average precision of calling a sample known; equal scores are called together.
 
     Args: as for `auroc`.
@@ -45,7 +39,7 @@ def aupr(known: ScoresLike, unknown: ScoresLike) -> float:
     return float((known_called / (known_called + unknown_called)).mean())
 
 
-def fpr_at_tpr(known: ScoresLike, unknown: ScoresLike, tpr: float = 0.95) -> float:
+def fpr_at_tpr(known: ArrayLike, unknown: ArrayLike, tpr: float = 0.95) -> float:
     """Share of unknown samples called known at the highest threshold that calls at least `tpr` of the known ones known.
 
     Args:
@@ -66,7 +60,7 @@ def fpr_at_tpr(known: ScoresLike, unknown: ScoresLike, tpr: float = 0.95) -> flo
     return float(np.mean(negatives >= threshold))
 
 
-def _sorted(known: ScoresLike, unknown: ScoresLike) -> tuple[Array, Array]:
+def _sorted(known: ArrayLike, unknown: ArrayLike) -> tuple[Array, Array]:
     positives = open_scores(known, "known").astype(np.float64)
     negatives = open_scores(unknown, "unknown").astype(np.float64)
     return np.sort(positives), np.sort(negatives)

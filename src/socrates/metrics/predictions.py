@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +13,12 @@ import torch
 
 Array = npt.NDArray[Any]
 Reading = Literal["answer", "abstain", "renormalize", "spread"]
-READINGS = ("answer", "abstain", "renormalize", "spread")
+READINGS: dict[Reading, str] = {
+    "answer": "unknown is an answer like any other, and never right",
+    "abstain": "the most probable known class answers, and belief in unknown is left out of its confidence",
+    "renormalize": "the unknown class is left out, and the known classes share all belief",
+    "spread": "belief in unknown is shared equally among the known classes",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +32,8 @@ class Prediction:
         confidence: (N,) probability of the predicted class.
         predicted: (N,) predicted class; `num_classes` stands for unknown.
         num_classes: number of known classes, the leading columns of `probs`.
+        logits: (N, C) logits that `predict` read: from them `nll` is exact where a probability rounds to 0.
+        unknown: the reading of these logits.
 
     >>> import torch
     >>> probs, confidence, predicted = predict(torch.tensor([[0.0, 0.0, 2.0]]), unknown="renormalize")
@@ -37,6 +45,8 @@ class Prediction:
     confidence: torch.Tensor | Array
     predicted: torch.Tensor | Array
     num_classes: int
+    logits: torch.Tensor | None = None
+    unknown: Reading | None = None
 
     def __iter__(self) -> Iterator[torch.Tensor | Array]:
         return iter((self.probs, self.confidence, self.predicted))
@@ -44,8 +54,33 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.predicted)
 
+    @property
+    def unknown_share(self) -> float:
+        """Share of samples whose answer is unknown; 0 unless the reading is "answer".
 
-def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None) -> Prediction:
+        >>> predict([[0.0, 0.0, 2.0], [3.0, 0.0, 2.0]], unknown="answer").unknown_share
+        0.5
+        """
+        return float((np.asarray(torch.as_tensor(self.predicted).cpu()) == self.num_classes).mean())
+
+
+def has_unknown(logits: torch.Tensor | Array, num_classes: int) -> bool:
+    """Whether the last column is the unknown class: there is one more than there are known classes.
+
+    >>> import torch
+    >>> has_unknown(torch.zeros(5, 4), num_classes=3)
+    True
+    """
+    columns = int(logits.shape[-1])
+    if columns not in (num_classes, num_classes + 1):
+        expected = f"the {num_classes} known classes, or one more for unknown"
+        raise ValueError(f"logits have {columns} columns, expected {expected}")
+    return columns > num_classes
+
+
+def predict(
+    logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None, num_classes: int | None = None
+) -> Prediction:
     """Turn logits into probabilities, confidence and predicted class under one reading of the unknown column.
 
     The unknown column is the last one; c known classes stand before it.
@@ -63,6 +98,8 @@ def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None
             differentiable. float16 and bfloat16 are read in float32. A class masked with -inf has probability 0; one
             entry of each row must be finite, with "renormalize" one of a known class.
         unknown: the reading.
+        num_classes: number of known classes, where it is not certain that there is an unknown column: without one the
+            reading is None, whatever was asked for.
 
     >>> import torch
     >>> logits = torch.tensor([[2.0, 1.0, 3.0]])
@@ -70,24 +107,52 @@ def predict(logits: torch.Tensor | npt.ArrayLike, unknown: Reading | None = None
     tensor([2])
     >>> predict(logits, unknown="abstain").confidence
     tensor([0.2447])
+    >>> predict(logits, unknown="abstain", num_classes=3).confidence
+    tensor([0.6652])
     """
     if unknown is not None and unknown not in READINGS:
-        raise ValueError(f"unknown={unknown!r} is no reading of the unknown class: expected None or one of {READINGS}")
+        known = tuple(READINGS)
+        raise ValueError(f"unknown={unknown!r} is no reading of the unknown class: expected None or one of {known}")
     tensor = _checked_logits(logits, least=1 if unknown is None else 2)  # (N, C) or (N, c + 1)
-    num_classes = tensor.shape[1] - (unknown is not None)
+    if num_classes is not None:
+        column = has_unknown(tensor, num_classes)
+        if column and unknown is None:
+            raise ValueError(f"the logits have an unknown column: say how to read it, as one of {tuple(READINGS)}")
+        unknown = unknown if column else None
     if unknown == "renormalize":
-        tensor = tensor[:, :num_classes]
-        _refuse_infinite(tensor, "logits of the known classes")
-    probs = tensor.softmax(dim=1)
-    if unknown == "abstain":
-        probs = probs[:, :num_classes]
-    elif unknown == "spread":
-        probs = probs[:, :num_classes] + probs[:, num_classes:] / num_classes
+        _refuse_infinite(tensor[:, :-1], "logits of the known classes")
+    probs = probabilities(tensor, unknown)
     predicted = probs.argmax(dim=1)
     confidence = probs.gather(1, predicted[:, None]).squeeze(1)
+    num_known = tensor.shape[1] - (unknown is not None)
     if isinstance(logits, torch.Tensor):
-        return Prediction(probs, confidence, predicted, num_classes)
-    return Prediction(probs.numpy(), confidence.numpy(), predicted.numpy(), num_classes)
+        return Prediction(probs, confidence, predicted, num_known, tensor, unknown)
+    return Prediction(probs.numpy(), confidence.numpy(), predicted.numpy(), num_known, tensor, unknown)
+
+
+def probabilities(logits: torch.Tensor, unknown: Reading | None, logarithm: bool = False) -> torch.Tensor:
+    """The probabilities of `predict`'s table, or their logarithms, which are exact where a probability rounds to 0.
+
+    >>> import torch
+    >>> probabilities(torch.tensor([[0.0, 200.0, 0.0]]), "renormalize", logarithm=True)
+    tensor([[-200., 0.]])
+    """
+    num_known = logits.shape[1] - 1
+    if unknown == "renormalize":
+        logits = logits[:, :num_known]
+    p = logits.log_softmax(dim=1) if logarithm else logits.softmax(dim=1)
+    if unknown == "abstain":
+        return p[:, :num_known]
+    if unknown == "spread":
+        known, rest = p[:, :num_known], p[:, num_known:]
+        return torch.logaddexp(known, rest - math.log(num_known)) if logarithm else known + rest / num_known
+    return p
+
+
+def refuse_mask(values: object, name: str) -> None:
+    """Raise for a numpy array with masked entries: reading them would ignore the mask."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} holds masked entries, whose values mean nothing: drop those rows, or fill them")
 
 
 def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.Tensor:
@@ -95,6 +160,7 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     if isinstance(logits, torch.Tensor):
         tensor = logits
     else:
+        refuse_mask(logits, "logits")
         try:
             array = np.asarray(logits)
             wide = array.dtype.kind == "f" and array.dtype.itemsize > 8

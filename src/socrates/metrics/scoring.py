@@ -2,79 +2,95 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import warnings
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from socrates.metrics.inputs import LabelsLike, ProbsLike, Samples, Top, open_samples
+from socrates.metrics.inputs import Array, LabelsLike, ProbsLike, Samples, Top, open_samples, open_top, picked
+from socrates.metrics.predictions import probabilities
 
-Array = npt.NDArray[Any]
+# The least probability that `nll` tells from 0, whatever the dtype: scikit-learn's for float64, its epsilon.
+CLIP = 2.0**-52
 
 
-def accuracy(probs: ProbsLike, labels: LabelsLike) -> float:
+def accuracy(probs: ProbsLike | Top, labels: LabelsLike | None = None) -> float:
     """Share of samples whose most probable class is the label; of equal probabilities the first counts.
+
+    Args:
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
+        labels: (N,) class numbers; booleans where there are two classes.
+
+    >>> accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1])
+    0.5
+    """
+    return float(open_top(probs, labels).correct.mean())
+
+
+def nll(probs: ProbsLike, labels: LabelsLike) -> float:
+    """Negative log-likelihood, also called log-loss: mean of -log of the label's probability, in nats.
+
+    A probability below 2^-52 (2.2e-16) counts as 2^-52, 36.04 nats, in every dtype, and a warning tells how many are
+    exactly 0, for which the true value is infinite. This is scikit-learn's `log_loss` of float64 rows; of float32 rows
+    that one clips at 1.2e-7 (15.9 nats) already, and at both ends. What `predict` made of logits is not clipped: there
+    the logarithm is taken from the logits themselves, and only a class masked with -inf has probability 0.
 
     Args:
         probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
         labels: (N,) class numbers.
 
-    >>> accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1])
-    0.5
-    """
-    return accuracy_of(open_samples(probs, labels).top())
-
-
-def nll(probs: ProbsLike, labels: LabelsLike) -> float:
-    """Negative log-likelihood: mean of -log of the label's probability, in nats.
-
-    A probability that is 0 counts as the smallest positive number of its dtype (a softmax rounds to 0 only below that),
-    so the result is finite, and a lower bound in that case.
-
-    Args: as for `accuracy`.
-
     >>> round(nll([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.5108
+    >>> from socrates.metrics import predict
+    >>> nll(predict([[0.0, 800.0]]), [0])
+    800.0
     """
-    return float(per_sample(open_samples(probs, labels), nll_of_rows).mean())
+    return float(nll_of_each(open_samples(probs, labels)).mean())
 
 
 def brier(probs: ProbsLike, labels: LabelsLike) -> float:
     """Brier score: mean squared distance between the row of probabilities and the one-hot label, from 0 to 2.
 
-    Args: as for `accuracy`.
+    This is the sum over all classes, Brier's own. Of two classes it is twice scikit-learn's `brier_score_loss`, which
+    counts class 1 alone.
+
+    Args: as for `nll`.
 
     >>> round(brier([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.37
     """
-    return float(per_sample(open_samples(probs, labels), brier_of_rows).mean())
+    return float(brier_of_each(open_samples(probs, labels)).mean())
 
 
-def accuracy_of(top: Top) -> float:
-    """Share of right answers."""
-    return float(top.correct.mean())
+def nll_of_each(samples: Samples) -> Array:
+    """-log of each label's probability, exact where there are logits, with one warning for those that are 0."""
+    with np.errstate(divide="ignore"):
+        scores = -np.log(samples.each(picked).astype(np.float64))
+    limit, prediction = -math.log(CLIP), samples.prediction
+    zero = np.isinf(scores)
+    if prediction is not None and prediction.logits is not None:
+        small = np.flatnonzero(scores > limit)
+        log_p = probabilities(prediction.logits[small], prediction.unknown, logarithm=True)
+        scores[small] = -picked(log_p.double().numpy(force=True), samples.labels[small])
+        zero = np.isinf(scores)
+        scores[zero] = limit
+    else:
+        scores = np.minimum(scores, limit)
+    if zero.any():
+        warnings.warn(
+            f"{zero.sum()} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite: each "
+            f"counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound",
+            stacklevel=3,
+        )
+    return scores
 
 
-def nll_of_rows(chunk: Array, labels: Array, dtype: torch.dtype) -> Array:
-    """-log of each row's label probability."""
-    at_label = chunk[np.arange(len(chunk)), labels].astype(np.float64)
-    return -np.log(np.maximum(at_label, smallest_positive(dtype)))
-
-
-def brier_of_rows(chunk: Array, labels: Array, dtype: torch.dtype) -> Array:
+def brier_of_each(samples: Samples) -> Array:
     """Squared distance of each row to its one-hot label."""
-    off = chunk.astype(np.float64)
-    off[np.arange(len(chunk)), labels] -= 1
-    return np.einsum("ij,ij->i", off, off)
 
+    def squared(chunk: Array, labels: Array) -> Array:
+        off = chunk.astype(np.float64)
+        off[np.arange(len(chunk)), labels] -= 1
+        return np.einsum("ij,ij->i", off, off)
 
-def per_sample(samples: Samples, score: Any) -> Array:
-    """A score of each row, in float64."""
-    return np.concatenate([score(chunk, samples.labels[rows], samples.dtype) for rows, chunk in samples.chunks()])
-
-
-def smallest_positive(dtype: torch.dtype) -> float:
-    """The smallest positive number of a dtype, subnormal numbers included."""
-    limits = torch.finfo(dtype)
-    return limits.smallest_normal * limits.eps
+    return samples.each(squared)

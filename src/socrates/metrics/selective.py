@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from socrates.metrics.binning import grouped
-from socrates.metrics.inputs import LabelsLike, ProbsLike, open_samples, open_scores
-
-Array = npt.NDArray[Any]
+from socrates.metrics.inputs import Array, ArrayLike, LabelsLike, ProbsLike, Top, open_scores, open_top
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,29 +30,29 @@ class RiskCoverage:
 
 
 def risk_coverage(
-    probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None
+    probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None
 ) -> RiskCoverage:
     """Share of wrong answers as the answered share grows; samples of equal confidence are answered together.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
         labels: (N,) class numbers.
         confidence: (N,) scores to rank by, such as 1 - p_unknown, in the place of the predicted class's probability.
 
     >>> risk_coverage([[0.9, 0.1], [0.6, 0.4]], [0, 1], confidence=[0.1, 0.2]).risk
     array([1. , 0.5])
     """
-    top = open_samples(probs, labels).top()
+    top = open_top(probs, labels)
     score = top.confidence if confidence is None else open_scores(confidence, "confidence")
     if len(score) != len(top.correct):
         raise ValueError(f"{len(score)} confidences for {len(top.correct)} rows of probs: expected one a row")
-    groups = grouped(score, top.correct)
+    groups = grouped(Top(score, top.correct))
     answered = np.cumsum(groups.count[::-1])
     right = np.cumsum(groups.correct[::-1])
     return RiskCoverage(answered / len(score), 1 - right / answered, groups.mean(groups.confidence)[::-1])
 
 
-def aurc(probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None) -> float:
+def aurc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None) -> float:
     """Area under the risk-coverage curve: the risk at each sample's own threshold, averaged over the samples.
 
     Args: as for `risk_coverage`.
@@ -69,7 +64,7 @@ def aurc(probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.Ar
     return float(curve.risk @ np.diff(curve.coverage, prepend=0.0))
 
 
-def augrc(probs: ProbsLike, labels: LabelsLike, confidence: torch.Tensor | npt.ArrayLike | None = None) -> float:
+def augrc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None) -> float:
     """Area under the generalised risk-coverage curve (Traub et al., 2024): the mean share of undetected failures.
 
     The generalised risk is the share of all samples that are both answered and wrong; it is integrated over the
@@ -89,12 +84,12 @@ def coverage_at_risk(
     probs: ProbsLike,
     labels: LabelsLike,
     max_risk: float,
-    confidence: torch.Tensor | npt.ArrayLike | None = None,
+    confidence: ArrayLike | None = None,
 ) -> float:
     """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
         labels: (N,) class numbers.
         max_risk: greatest share of wrong answers allowed, in [0, 1].
         confidence: as for `risk_coverage`.

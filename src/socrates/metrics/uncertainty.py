@@ -9,38 +9,28 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from socrates.metrics.calibration import (
-    ada_ece,
-    ada_ece_of,
-    debiased_ece,
-    debiased_ece_of,
-    ece,
-    ece_of,
-    mce,
-    mce_of,
+from socrates.metrics.calibration import ada_ece, debiased_ece, ece, mce, smooth_ece
+from socrates.metrics.inputs import (
+    Array,
+    LabelsLike,
+    ProbsLike,
+    Samples,
+    Top,
+    check_positive,
+    open_probs,
+    open_samples,
+    open_top,
 )
-from socrates.metrics.inputs import LabelsLike, ProbsLike, Samples, check_positive, open_probs, open_samples
 from socrates.metrics.predictions import Prediction
-from socrates.metrics.scoring import accuracy, accuracy_of, brier, brier_of_rows, nll, nll_of_rows, per_sample
-from socrates.metrics.smooth import smooth_ece, smooth_ece_of
+from socrates.metrics.scoring import accuracy, brier, brier_of_each, nll, nll_of_each
 
-Array = npt.NDArray[Any]
 Metric = Callable[..., float]
 
-# The same metrics as functions of less than the whole matrix: it need not be copied for each resample.
-_OF_TOP: dict[Metric, Metric] = {
-    ece: ece_of,
-    mce: mce_of,
-    ada_ece: ada_ece_of,
-    debiased_ece: debiased_ece_of,
-    smooth_ece: smooth_ece_of,
-    accuracy: accuracy_of,
-}
-_OF_ROWS: dict[Metric, Callable[..., Array]] = {nll: nll_of_rows, brier: brier_of_rows}
-
+# Metrics that take a `Top`, and means of one value a sample: the rows need not be copied for each resample.
+_OF_TOP: tuple[Metric, ...] = (ece, mce, ada_ece, debiased_ece, smooth_ece, accuracy)
+_MEANS: tuple[Metric, ...] = (nll, brier)
 
 # A mean over resamples within this many of its standard errors of the estimate is no sign of a bias.
 _CHANCE = 3
@@ -61,8 +51,8 @@ class Interval:
 
 def bootstrap(
     metric: Metric,
-    probs: ProbsLike,
-    labels: LabelsLike,
+    probs: ProbsLike | Top,
+    labels: LabelsLike | None = None,
     *,
     num_resamples: int = 1000,
     confidence: float = 0.95,
@@ -103,7 +93,7 @@ def bootstrap(
 
     Args:
         metric: any `metric(probs, labels)`; `functools.partial(ece, num_bins=10)` sets options.
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; for metrics of the top class a `Top` alone.
         labels: (N,) class numbers.
         num_resamples: number of resamples.
         confidence: level of the interval: how often it shall hold the true value.
@@ -116,16 +106,14 @@ def bootstrap(
     check_positive("num_resamples", num_resamples)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r}, expected a share between 0 and 1, such as 0.95")
-    estimate = float(metric(probs, labels))  # first, so that an error names a row of the data, not of a resample
-    samples = open_samples(probs, labels)
-    of_index = _of_index(metric, probs, samples)
+    estimate, num_samples, of_index = _of_index(metric, probs, labels)
     rng = np.random.default_rng(seed)
-    values = np.array([of_index(rng.integers(0, len(samples), len(samples))) for _ in range(num_resamples)])
+    values = np.array([of_index(rng.integers(0, num_samples, num_samples)) for _ in range(num_resamples)])
     return _interval(estimate, values, confidence)
 
 
 def floor(
-    metric: Metric, probs: ProbsLike, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
+    metric: Metric, probs: ProbsLike | Top, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
 ) -> float:
     """What the metric would be if the model were perfectly calibrated: labels are drawn from the probabilities.
 
@@ -139,7 +127,7 @@ def floor(
 
     Args:
         metric: any `metric(probs, labels)`.
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; for metrics of the top class a `Top` alone.
         num_draws: number of sets of labels drawn.
         seed: the same seed gives the same value.
         quantile: this quantile of the draws in the place of their mean; 0.95 gives a test at the level of 5 %.
@@ -152,14 +140,13 @@ def floor(
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile={quantile!r}, expected None or a share from 0 to 1")
     rng = np.random.default_rng(seed)
-    samples = open_probs(probs)
-    of_top = _find(metric, _OF_TOP)
-    if of_top is not None:
-        top = samples.top()
-        draws = (rng.random(len(samples)) < top.confidence for _ in range(num_draws))
-        values = [float(of_top(replace(top, correct=correct))) for correct in draws]
+    if _base(metric) in _OF_TOP:
+        top = probs if isinstance(probs, Top) else open_probs(probs).top()
+        draws = (rng.random(len(top.confidence)) < top.confidence for _ in range(num_draws))
+        values = [float(metric(Top(top.confidence, correct))) for correct in draws]
     else:
-        values = [float(metric(probs, labels)) for labels in _draw_labels(samples, num_draws, rng)]
+        drawn = _draw_labels(open_probs(cast("ProbsLike", probs)), num_draws, rng)
+        values = [float(metric(probs, labels)) for labels in drawn]
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
 
@@ -174,22 +161,24 @@ def _interval(estimate: float, values: Array, confidence: float) -> Interval:
     return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
-def _of_index(metric: Metric, probs: ProbsLike, samples: Samples) -> Callable[[Array], float]:
-    """The metric as a function of the positions of a resample."""
-    of_top, of_rows = _find(metric, _OF_TOP), _find(metric, _OF_ROWS)
-    if of_top is not None:
-        top = samples.top()
-        return lambda index: float(of_top(top.take(index)))
-    if of_rows is not None:
-        scores = per_sample(samples, of_rows)
-        return lambda index: float(scores[index].mean())
+def _of_index(metric: Metric, probs: Any, labels: Any) -> tuple[float, int, Callable[[Array], float]]:
+    """The metric's value, the number of samples, and the metric as a function of the positions of a resample."""
+    base = _base(metric)
+    if base in _OF_TOP:
+        top = open_top(probs, labels)
+        return float(metric(top)), len(top.confidence), lambda index: float(metric(top.take(index)))
+    samples = open_samples(probs, labels)
+    if base in _MEANS:
+        scores = nll_of_each(samples) if base is nll else brier_of_each(samples)
+        return float(scores.mean()), len(samples), lambda index: float(scores[index].mean())
+    estimate = float(metric(probs, labels))
     keywords = _kept_per_sample(metric, len(samples))
 
     def of_rows_at(index: Array) -> float:
         along = {name: _take(value, index) for name, value in keywords.items()}
         return float(metric(_take(probs, index), samples.labels[index], **along))
 
-    return of_rows_at
+    return estimate, len(samples), of_rows_at
 
 
 def _kept_per_sample(metric: Metric, num_samples: int) -> dict[str, Any]:
@@ -203,22 +192,17 @@ def _take(probs: ProbsLike, index: Array) -> ProbsLike:
     """The rows at these positions, of the kind that was given."""
     if isinstance(probs, Prediction):
         taken, confidence, predicted = (cast("Array", _take(part, index)) for part in probs)
-        return Prediction(taken, confidence, predicted, probs.num_classes)
-    if isinstance(probs, torch.Tensor):
-        return probs[torch.tensor(index, device=probs.device)]
-    return np.asarray(probs)[index]
+        logits = None if probs.logits is None else probs.logits[index]
+        return replace(probs, probs=taken, confidence=confidence, predicted=predicted, logits=logits)
+    return probs[index] if isinstance(probs, torch.Tensor) else np.asarray(probs)[index]
 
 
-def _find(metric: Metric, table: dict[Metric, Any]) -> Any:
-    """The table's entry for a metric or for a partial of one that sets keywords; None if there is none."""
-    if isinstance(metric, partial):
-        inner = cast("partial[float]", metric)
-        entry = None if inner.args else _find(inner.func, table)
-        return entry and partial(entry, **inner.keywords)
-    try:
-        return table.get(metric)
-    except TypeError:  # a callable that cannot be hashed
-        return None
+def _base(metric: Metric) -> Metric:
+    """The metric of which partials set keywords."""
+    if not isinstance(metric, partial):
+        return metric
+    inner = cast("partial[float]", metric)
+    return inner if inner.args else _base(inner.func)
 
 
 def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> Array:
@@ -227,10 +211,8 @@ def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> 
     for rows, chunk in samples.chunks():
         reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
         if np.abs(reached[:, -1] - 1).max() > 0.05:
-            raise ValueError(
-                f"rows sum to {reached[:, -1].min():.6g} over the known classes, so labels cannot be drawn from them: "
-                'read the unknown class with predict(logits, unknown="renormalize") or "spread"'
-            )
+            given = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
+            raise ValueError(f'{given}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
         # Row r is moved to [r, r + 1), so that one search serves all rows.
         row = np.arange(len(chunk))[:, None]
         steps = (reached / reached[:, -1:] + row).ravel()

@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-from ..experiment import resolve
-from ..report.aggregate import Group
+from collections.abc import Callable
+
+from ..experiment import Experiment, resolve
+from ..report.results import Results
 from .grid import FINAL
 from .published import Published, find
-from .settings import SETTINGS, Setting
+from .settings import SETTINGS, PaperSetting
 
 METRICS = {"accuracy": "acc", "ece": "ece", "ada_ece": "ada_ece", "cw_ece": "cw_ece"}  # from our names to the paper's
 
 
-def published_test(group: Group, metric: str) -> Published | None:
-    """What the paper prints for these runs on test data; None if its setting or hyperparameters differ.
+def published(results: Results, table: str, metric: str, scaler: str = "none") -> Published | None:
+    """What a table of the paper prints for these runs; None if its setting or hyperparameters differ.
 
     The paper has cross-entropy in its table of post-hoc scaling.
     """
-    table = "posthoc" if group.method == "ce" else "test"
-    return _find(table, group, metric)
+    setting = paper_setting(results.experiment) if results.experiment else None
+    if setting is None:
+        return None
+    method = results.method.name
+    table = "posthoc" if (table, method) == ("test", "ce") else table
+    return printed(table, setting.name, method + ("" if scaler == "none" else f"+{scaler}"))(metric)
 
 
-def published_validation(group: Group, metric: str) -> Published | None:
-    """What the paper prints for these runs on validation data; None if its setting or hyperparameters differ."""
-    return _find("validation", group, metric)
+def printed(table: str, row: str | int, column: str) -> Callable[[str], Published | None]:
+    """What stands in a row and column of a table, by our name of the metric.
+
+    >>> printed("test", "cifar100-vgg16", "socrates")("ece").mean
+    3.45
+    """
+    return lambda metric: find(table, row, column, METRICS[metric]) if metric in METRICS else None
 
 
-def published_posthoc(group: Group, metric: str, scaler: str) -> Published | None:
-    """The same on test data after a post-hoc scaler."""
-    return _find("posthoc", group, metric, "" if scaler == "none" else f"+{scaler}")
-
-
-def paper_setting(group: Group) -> Setting | None:
-    """The paper's setting in which these runs were trained: its data, model, length, bins and final hyperparameters."""
-    experiment = group.experiment
+def paper_setting(experiment: Experiment) -> PaperSetting | None:
+    """The paper's setting of a run: its data, model, length, bins and final hyperparameters."""
+    ours = resolve(experiment)
     for name, setting in SETTINGS.items():
-        final = FINAL[name].get(group.method)
-        alike = final is not None and resolve(final.experiment(setting, experiment.seed))
-        if alike and (experiment.dataset, experiment.model, experiment.num_train) == (alike.dataset, alike.model, None):
-            same = all(
-                getattr(experiment, name) == getattr(alike, name)
-                for name in ("method", "optimization", "num_bins", "precision")
-            )
-            return setting if same else None
+        final = FINAL[name].get(ours.method.name)
+        theirs = final and resolve(final.experiment(setting, ours.seed))
+        if theirs and all(getattr(ours, field) == getattr(theirs, field) for field in COMPARED):
+            return setting
     return None
 
 
-def _find(table: str, group: Group, metric: str, scaler: str = "") -> Published | None:
-    setting = paper_setting(group)
-    if setting is None or metric not in METRICS:
-        return None
-    return find(table, setting.name, f"{group.method}{scaler}", METRICS[metric])
+COMPARED = ("dataset", "model", "num_train", "method", "optimization", "num_bins", "precision")

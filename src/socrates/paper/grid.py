@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..experiment import Experiment, Part
 from ..names import unknown
 from . import published
-from .settings import SETTINGS, Setting, find_setting
+from .settings import SETTINGS, PaperSetting, find_setting
 
 # The columns of the paper's tables. Its "MC" is `ce_dece`: what was trained under that name is cross-entropy + DECE,
 # without the meta-learning of the method's publication, which is our `mc`. Compare printed numbers with `ce_dece`.
@@ -58,24 +58,24 @@ GRIDS: dict[str, dict[str, tuple[int | float, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class Hyperparameters:
     """One point of a grid: a method with its options, and a batch size."""
 
     method: Part
     batch_size: int
     original: bool = False  # taken over from the method's own publication, not searched
 
-    def experiment(self, setting: Setting, seed: int = 1) -> Experiment:
+    def experiment(self, setting: PaperSetting, seed: int = 1) -> Experiment:
         """The run with these hyperparameters.
 
-        >>> Choice(Part("brier"), 64).experiment(SETTINGS["svhn-vgg16"]).optimization.batch_size
+        >>> Hyperparameters(Part("brier"), 64).experiment(SETTINGS["svhn-vgg16"]).optimization.batch_size
         64
         """
         optimization = replace(setting.optimization(self.method.name), batch_size=self.batch_size)
         return setting.experiment(self.method, seed, optimization)
 
 
-def _final(setting: str, method: str) -> Choice:
+def _final(setting: str, method: str) -> Hyperparameters:
     """What the table of final hyperparameters says, in our options."""
     options: dict[str, int | float] = {}
     underlined: list[bool] = []
@@ -88,27 +88,29 @@ def _final(setting: str, method: str) -> Choice:
     return _choice(method, options, all(underlined))
 
 
-def _choice(method: str, point: dict[str, int | float], original: bool = False) -> Choice:
+def _choice(method: str, point: dict[str, int | float], original: bool = False) -> Hyperparameters:
     options = {option: value for option, value in point.items() if option != "batch_size"}
-    return Choice(Part(method, **options), int(point["batch_size"]), original)
+    return Hyperparameters(Part(method, **options), int(point["batch_size"]), original)
 
 
-def _finals(setting: str) -> dict[str, Choice]:
+def _finals(setting: str) -> dict[str, Hyperparameters]:
     chosen = {method: _final(setting, method) for method in SYMBOLS}
-    chosen["mc"] = Choice(Part("mc"), chosen["ce_dece"].batch_size)
-    chosen["ce"] = Choice(Part("ce"), 128)  # not in the paper's table: the batch size of all methods but CCL-SC
+    chosen["mc"] = Hyperparameters(Part("mc"), chosen["ce_dece"].batch_size)
+    chosen["ce"] = Hyperparameters(
+        Part("ce"), 128
+    )  # not in the paper's table: the batch size of all methods but CCL-SC
     return chosen
 
 
 # What the paper chose, by setting and method.
-FINAL: dict[str, dict[str, Choice]] = {setting: _finals(setting) for setting in SETTINGS}
+FINAL: dict[str, dict[str, Hyperparameters]] = {setting: _finals(setting) for setting in SETTINGS}
 
 
-def final_choice(setting: str, method: str) -> Choice:
+def final_choice(setting: str, method: str) -> Hyperparameters:
     """What the paper chose; an ablation such as `socrates:no-beta` keeps the values of Socrates.
 
     >>> final_choice("cifar10-vgg16", "sat")
-    Choice(method=Part('sat', alpha=0.9, start_epoch=0), batch_size=128, original=True)
+    Hyperparameters(method=Part('sat', alpha=0.9, start_epoch=0), batch_size=128, original=True)
     >>> final_choice("cifar100-vgg16", "socrates:no-beta").method
     Part('socrates:no-beta', alpha=0.999, gamma=2.0)
     """
@@ -127,18 +129,18 @@ def final_experiment(setting: str, method: str, seed: int = 1) -> Experiment:
     return final_choice(setting, method).experiment(find_setting(setting), seed)
 
 
-def candidates(method: str) -> list[Choice]:
+def candidates(method: str) -> list[Hyperparameters]:
     """Every point of the method's grid.
 
     >>> len(candidates("socrates")), candidates("brier")[0]
-    (32, Choice(method=Part('brier'), batch_size=64, original=False))
+    (32, Hyperparameters(method=Part('brier'), batch_size=64, original=False))
     """
     grid = GRIDS[_known(method)]
     return [_choice(method, dict(zip(grid, point, strict=True))) for point in itertools.product(*grid.values())]
 
 
 def tuning_experiments(setting: str, method: str) -> list[Experiment]:
-    """One run for each point of the method's grid, with seed 1; `Setting.tuning_seeds` are the paper's.
+    """One run for each point of the method's grid, with seed 1; `PaperSetting.tuning_seeds` are the paper's.
 
     Where the paper took all values from the method's own publication there was no search, and that point is the only
     one. Points whose second phase would start after the last epoch are left out.
@@ -152,7 +154,7 @@ def tuning_experiments(setting: str, method: str) -> list[Experiment]:
     return [point.experiment(found) for point in points if _start_epoch(point) < found.last_epoch]
 
 
-def _start_epoch(choice: Choice) -> int:
+def _start_epoch(choice: Hyperparameters) -> int:
     return int(dict(choice.method.options).get("start_epoch") or 0)
 
 

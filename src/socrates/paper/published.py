@@ -78,7 +78,7 @@ NOT_COMPARABLE = frozenset(
 )
 
 
-class Cell(NamedTuple):
+class CellKey(NamedTuple):
     """Where a number stands: a setting or epoch, a method or value, and a metric (a symbol for hyperparameters)."""
 
     row: str
@@ -106,7 +106,7 @@ class Published:
 
 
 @cache
-def table(name: str) -> Mapping[Cell, Published]:
+def table(name: str) -> Mapping[CellKey, Published]:
     """All cells of a table, row by row in the paper's order of columns.
 
     Metrics are acc, ece, ada_ece and cw_ece. Columns are our methods (`ce_dece` is the paper's MC), for the post-hoc
@@ -119,7 +119,7 @@ def table(name: str) -> Mapping[Cell, Published]:
         raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
     text = (resources.files("socrates.paper") / "published" / f"{name}.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
-    return MappingProxyType({Cell(line["row"], line["column"], line["metric"]): _published(line) for line in lines})
+    return MappingProxyType({CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in lines})
 
 
 def find(name: str, row: str | int, column: str | float, metric: str) -> Published | None:
@@ -130,7 +130,7 @@ def find(name: str, row: str | int, column: str | float, metric: str) -> Publish
     >>> find("alpha", 300, 0.999, "acc").mean
     71.74
     """
-    return table(name).get(Cell(_key(row), _key(column), metric))
+    return table(name).get(CellKey(_key(row), _key(column), metric))
 
 
 def _key(value: str | float) -> str:

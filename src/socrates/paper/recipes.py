@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..names import unknown
+from ..report.figures.compose import Drawing
 from ..report.tables import Table
-from . import figures, material, tables
-from .figures import Drawing
-from .material import Columns, Material
+from . import figures, recipe_data, tables
+from .recipe_data import Columns, RecipeData
 from .scales import Scale
 from .settings import SEEDS, SETTINGS, find_setting
 
@@ -24,14 +24,14 @@ class Recipe:
     number: str
     what: str
     columns: Callable[[str], Columns]
-    make: Callable[[Material], Made]
+    make: Callable[[RecipeData], Made]
     settings: tuple[str, ...] = tuple(SETTINGS)
     searches: bool = False  # trains with the seeds of the search
 
-    def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> material.Wanted:
+    def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> recipe_data.Wanted:
         """The runs it needs, by setting and column; for the paper's own settings if none are given."""
         chosen = [find_setting(name).name for name in settings] or list(self.settings)
-        return material.wanted_runs(self.columns, chosen, scale, lambda name: seeds or self.seeds(name))
+        return recipe_data.wanted_runs(self.columns, chosen, scale, lambda name: seeds or self.seeds(name))
 
     def seeds(self, setting: str) -> tuple[int, ...]:
         """The paper's."""
@@ -42,29 +42,29 @@ VGG = ("cifar100-vgg16",)
 RESNET = ("cifar100-resnet110",)
 TRANSFER = ("cifar100-vit_transfer",)
 SCRATCH = tuple(name for name in SETTINGS if name not in TRANSFER)
-SOCRATES = partial(material.methods, titles=("Socrates",))
-SOCRATES_CE = partial(material.methods, titles=("Socrates", "CE"))
-GAMMA = partial(material.varied, option="gamma", values=material.GAMMAS, symbol="γ")
-ALPHA = partial(material.varied, option="alpha", values=material.ALPHAS, symbol="α")
-BETA = partial(material.variants, names=material.BETAS)
-ABLATION = partial(material.variants, names=material.ABLATIONS)
+SOCRATES = partial(recipe_data.methods, titles=("Socrates",))
+SOCRATES_CE = partial(recipe_data.methods, titles=("Socrates", "CE"))
+GAMMA = partial(recipe_data.varied, option="gamma", values=recipe_data.GAMMAS, symbol="γ")
+ALPHA = partial(recipe_data.varied, option="alpha", values=recipe_data.ALPHAS, symbol="α")
+BETA = partial(recipe_data.variants, names=recipe_data.BETAS)
+ABLATION = partial(recipe_data.variants, names=recipe_data.ABLATIONS)
 
 
-def _gamma_and_alpha(found: Material) -> list[Drawing]:
+def _gamma_and_alpha(found: RecipeData) -> list[Drawing]:
     """Both sensitivities were trained together; each has its own figure."""
     return [
         drawing
         for symbol, name in (("γ", "pareto-gamma"), ("α", "pareto-alpha"))
         for part in [{s: {t: g for t, g in groups.items() if t[0] == symbol} for s, groups in found.groups.items()}]
-        for drawing in figures.pareto_over_epochs(Material(found.scale, part), name)
+        for drawing in figures.pareto_over_epochs(RecipeData(found.scale, part), name)
     ]
 
 
 RECIPES: dict[str, Recipe] = {
-    "test": Recipe("Table 1", "test set performance", material.methods, partial(tables.performance, split="test")),
+    "test": Recipe("Table 1", "test set performance", recipe_data.methods, partial(tables.performance, split="test")),
     "posthoc": Recipe("Table 2", "post-hoc scaling of Socrates and CE", SOCRATES_CE, tables.posthoc),
     "hyperparameters": Recipe(
-        "Table 3", "final hyperparameters, searched", material.searched, tables.hyperparameters, searches=True
+        "Table 3", "final hyperparameters, searched", recipe_data.searched, tables.hyperparameters, searches=True
     ),
     "gamma": Recipe("Table 4", "sensitivity to gamma", GAMMA, partial(tables.over_epochs, name="gamma"), VGG),
     "alpha": Recipe("Table 5", "sensitivity to alpha", ALPHA, partial(tables.over_epochs, name="alpha"), VGG),
@@ -76,25 +76,25 @@ RECIPES: dict[str, Recipe] = {
         "Table 8", "ten ablations, ResNet-110", ABLATION, partial(tables.over_epochs, name="ablation-resnet110"), RESNET
     ),
     "validation": Recipe(
-        "Table 9", "validation set performance", material.methods, partial(tables.performance, split="val")
+        "Table 9", "validation set performance", recipe_data.methods, partial(tables.performance, split="val")
     ),
     "evolution": Recipe("Figure 1", "beta and target over epochs", SOCRATES, figures.evolutions, VGG),
-    "losses": Recipe("Figure 2", "loss trends", material.methods, figures.loss_trends),
+    "losses": Recipe("Figure 2", "loss trends", recipe_data.methods, figures.loss_trends),
     "pareto": Recipe(
         "Figure 3",
         "error against ECE over epochs",
-        material.methods,
+        recipe_data.methods,
         partial(figures.pareto_over_epochs, name="pareto"),
         SCRATCH,
     ),
     "transfer": Recipe(
-        "Figure 4", "transfer learning: Pareto and reliability", material.methods, figures.transfer, TRANSFER
+        "Figure 4", "transfer learning: Pareto and reliability", recipe_data.methods, figures.transfer, TRANSFER
     ),
-    "reliability": Recipe("Figure 5", "reliability diagrams", material.methods, figures.reliability_lines, SCRATCH),
+    "reliability": Recipe("Figure 5", "reliability diagrams", recipe_data.methods, figures.reliability_lines, SCRATCH),
     "evolution-grid": Recipe(
         "Figure 6",
         "beta and target for every gamma and alpha",
-        material.gamma_alpha_grid,
+        recipe_data.gamma_alpha_grid,
         figures.evolution_of_grid,
         VGG,
     ),
@@ -104,7 +104,7 @@ RECIPES: dict[str, Recipe] = {
     "sat-unknown": Recipe(
         "Figure 8",
         "SAT's confidence in the unknown class against ECE",
-        partial(material.methods, titles=("SAT",)),
+        partial(recipe_data.methods, titles=("SAT",)),
         figures.sat_unknown,
         VGG + RESNET,
     ),
@@ -122,7 +122,7 @@ RECIPES: dict[str, Recipe] = {
     "test-pareto": Recipe(
         "Figure 12",
         "test error against ECE",
-        material.methods,
+        recipe_data.methods,
         partial(figures.final_pareto, name="test-pareto"),
         SCRATCH,
     ),
@@ -130,7 +130,7 @@ RECIPES: dict[str, Recipe] = {
         "Figure 13", "test error against ECE, post-hoc", SOCRATES_CE, figures.posthoc_pareto, SCRATCH
     ),
     "transfer-test-pareto": Recipe(
-        "Figure 14", "transfer learning on test data", material.methods, figures.transfer_test, TRANSFER
+        "Figure 14", "transfer learning on test data", recipe_data.methods, figures.transfer_test, TRANSFER
     ),
 }
 

@@ -12,7 +12,7 @@ NUM_BINS = 10
 
 
 @dataclass(frozen=True)
-class Setting:
+class PaperSetting:
     """A data set with an architecture.
 
     >>> setting = SETTINGS["cifar100-vit_transfer"]
@@ -55,16 +55,18 @@ class Setting:
         return Experiment(self.dataset, self.model, method, seed, num_bins=NUM_BINS, optimization=chosen)
 
 
-SETTINGS: dict[str, Setting] = {
+SETTINGS: dict[str, PaperSetting] = {
     setting.name: setting
     for setting in (
-        Setting("cifar10-vgg16", Part("cifar10"), Part("vgg16"), "CIFAR-10", "VGG-16"),
-        Setting("svhn-vgg16", Part("svhn"), Part("vgg16"), "SVHN", "VGG-16"),
-        Setting("food101-resnet34", Part("food101"), Part("resnet34"), "Food-101", "ResNet-34", tuning_seeds=(1, 2, 3)),
-        Setting("cifar100-vgg16", Part("cifar100"), Part("vgg16"), "CIFAR-100", "VGG-16"),
-        Setting("cifar100-resnet110", Part("cifar100"), Part("resnet110"), "CIFAR-100", "ResNet-110"),
-        Setting("cifar100-vit", Part("cifar100"), Part("vit"), "CIFAR-100", "ViT"),
-        Setting(
+        PaperSetting("cifar10-vgg16", Part("cifar10"), Part("vgg16"), "CIFAR-10", "VGG-16"),
+        PaperSetting("svhn-vgg16", Part("svhn"), Part("vgg16"), "SVHN", "VGG-16"),
+        PaperSetting(
+            "food101-resnet34", Part("food101"), Part("resnet34"), "Food-101", "ResNet-34", tuning_seeds=(1, 2, 3)
+        ),
+        PaperSetting("cifar100-vgg16", Part("cifar100"), Part("vgg16"), "CIFAR-100", "VGG-16"),
+        PaperSetting("cifar100-resnet110", Part("cifar100"), Part("resnet110"), "CIFAR-100", "ResNet-110"),
+        PaperSetting("cifar100-vit", Part("cifar100"), Part("vit"), "CIFAR-100", "ViT"),
+        PaperSetting(
             "cifar100-vit_transfer",
             Part("cifar100", image_size=224),
             Part("vit_transfer"),
@@ -75,7 +77,7 @@ SETTINGS: dict[str, Setting] = {
 }
 
 
-def find_setting(name: str) -> Setting:
+def find_setting(name: str) -> PaperSetting:
     """The setting of that name.
 
     >>> find_setting("cifar100-vgg16").title

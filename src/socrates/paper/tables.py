@@ -3,230 +3,180 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import pareto
-from ..report.aggregate import Group, mean_std
-from ..report.comparisons import DAGGER, METRICS, Footnotes, is_collapsed
-from ..report.tables import Cell, Row, Table, emphasis
-from .compare import METRICS as PAPER_METRICS
+from ..records import Evaluation
+from ..report.compare import Block, Compared, compare
+from ..report.results import Results
+from ..report.statistics import mean_std
+from ..report.tables import NOTHING, Row, Table
+from ..report.vocabulary import with_scaler
+from ..report.write import noted
+from .compare import METRICS, printed
 from .grid import METHODS_OF_PAPER, SYMBOLS
-from .material import ABLATIONS, BETAS, Material
 from .published import CAVEATS, find
+from .recipe_data import ABLATIONS, BETAS, RecipeData
 from .settings import SETTINGS
 
 EPOCHS = (25, 50, 75, 100, 150, 200, 250, 300)  # of the sensitivity and ablation tables
-SCALERS = {"": "none", " + TS": "temperature", " + VS": "vector", " + MS": "matrix"}
+SCALERS = ("none", "temperature", "vector", "matrix")
 SENSITIVITY = {
-    "gamma": "Sensitivity to γ",
-    "alpha": "Sensitivity to α",
-    "beta": "Sensitivity to β",
-    "ablation-vgg16": "Ablation",
-    "ablation-resnet110": "Ablation",
+    "gamma": ("Sensitivity to γ", "cifar100-vgg16"),  # and the setting that the paper has it for
+    "alpha": ("Sensitivity to α", "cifar100-vgg16"),
+    "beta": ("Sensitivity to β", "cifar100-vgg16"),
+    "ablation-vgg16": ("Ablation", "cifar100-vgg16"),
+    "ablation-resnet110": ("Ablation", "cifar100-resnet110"),
 }
-RANKS = "Mean ± standard deviation (n - 1) over the seeds; bold is best and underlined second, ranked as printed."
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a block of rows: its group, how a metric is read from it, and where its published number stands."""
+def at_epoch(results: Results, epoch: int) -> Results:
+    """The same runs as if they had been evaluated at an epoch, on validation data."""
+    place = int(np.abs(results.epochs - epoch).argmin())
+    found = {metric: results.curve(f"val_{metric}")[:, place].tolist() for metric in METRICS}
+    tables = [{metric: own[run] for metric, own in found.items()} for run in range(len(results.seeds))]
+    evaluations = [Evaluation(epoch, 0, False, {"none": {"test": {"plain": table}}}) for table in tables]
+    return replace(results, evaluations=evaluations)
 
-    title: str
-    group: Group | None
-    values: Callable[[Group, str], NDArray[np.float64]]
-    printed: tuple[str, str | int, str] | None  # table, row and column
 
-
-def performance(material: Material, split: str) -> list[Table]:
+def performance(data: RecipeData, split: str) -> list[Table]:
     """Accuracy and calibration errors at the last epoch, of test or validation data; CE has its place in `posthoc`."""
     name = {"test": "test", "val": "validation"}[split]
-    titles = [title for title in METHODS_OF_PAPER if title != "CE"]
-    notes, rows = Footnotes(CAVEATS), []
-    for setting, groups in material.groups.items():
-        values = partial(_last_values, split=split, scaler="none")
-        columns = [
-            Column(title, groups.get(title), values, (name, setting, METHODS_OF_PAPER[title])) for title in titles
-        ]
-        rows += block(material.scale.title(setting), columns, tuple(PAPER_METRICS), notes)
+    methods = {title: method for title, method in METHODS_OF_PAPER.items() if title != "CE"}
+    blocks = [
+        Block(
+            (data.scale.title(setting),),
+            [
+                Compared(title, groups.get(title), printed=printed(name, setting, method))
+                for title, method in methods.items()
+            ],
+        )
+        for setting, groups in data.groups.items()
+    ]
     title = f"{name.capitalize()} set performance at the last epoch"
-    return [finished(name, title, ("Setting", *titles), rows, material, notes)]
+    return [_compared(data, name, title, "Setting", blocks, tuple(METRICS), split)]
 
 
-def posthoc(material: Material) -> list[Table]:
+def posthoc(data: RecipeData) -> list[Table]:
     """Socrates and CE before and after temperature, vector and matrix scaling, of test data."""
-    wanted = [(method, sign, scaler) for method in ("Socrates", "CE") for sign, scaler in SCALERS.items()]
-    notes, rows = Footnotes(CAVEATS), []
-    for setting, groups in material.groups.items():
-        columns = [
-            Column(
-                method + sign,
-                groups.get(method),
-                partial(_last_values, split="test", scaler=scaler),
-                ("posthoc", setting, METHODS_OF_PAPER[method] + (f"+{scaler}" if sign else "")),
-            )
-            for method, sign, scaler in wanted
-        ]
-        rows += block(material.scale.title(setting), columns, tuple(PAPER_METRICS), notes)
-    heads = ("Setting", *(method + sign for method, sign, _ in wanted))
-    return [finished("posthoc", "Test set performance with post-hoc scaling", heads, rows, material, notes)]
+    wanted = [(title, scaler) for title in ("Socrates", "CE") for scaler in SCALERS]
+    blocks: list[Block] = []
+    for setting, groups in data.groups.items():
+        columns: list[Compared] = []
+        for title, scaler in wanted:
+            column = METHODS_OF_PAPER[title] + ("" if scaler == "none" else f"+{scaler}")
+            cell = printed("posthoc", setting, column)
+            columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=cell))
+        blocks.append(Block((data.scale.title(setting),), columns))
+    title = "Test set performance with post-hoc scaling"
+    return [_compared(data, "posthoc", title, "Setting", blocks, tuple(METRICS))]
 
 
-def over_epochs(material: Material, name: str) -> list[Table]:
+def over_epochs(data: RecipeData, name: str) -> list[Table]:
     """Validation accuracy and ECE of variants of Socrates at some epochs, one table a setting."""
+    words, of_paper = SENSITIVITY[name]
     tables: list[Table] = []
-    for setting, groups in material.groups.items():
-        notes, rows = Footnotes(CAVEATS), []
+    for setting, groups in data.groups.items():
+        last = SETTINGS[setting].last_epoch
+        blocks: list[Block] = []
         for epoch in EPOCHS:
-            ours = material.scale.epoch(setting, round(epoch * SETTINGS[setting].last_epoch / EPOCHS[-1]))
+            ours = data.scale.epoch(setting, round(epoch * last / EPOCHS[-1]))
             columns = [
-                Column(title, group, partial(_epoch_values, epoch=ours), _printed_cell(name, setting, epoch, title))
+                Compared(title, at_epoch(group, ours), printed=printed(name, epoch, _column(name, title)))
+                if setting == of_paper
+                else Compared(title, at_epoch(group, ours))
                 for title, group in groups.items()
             ]
-            heading = f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else "")
-            rows += block(heading, columns, ("accuracy", "ece"), notes)
-        title = f"{SENSITIVITY[name]}: {material.scale.title(setting)}, validation set"
-        chosen = [
-            _choice(groups, material.scale.epoch(setting, SETTINGS[setting].last_epoch // half)) for half in (2, 1)
-        ]
-        file = name if len(material.groups) == 1 else f"{name}-{setting}"
-        tables.append(finished(file, title, ("Epoch", *groups), rows, material, notes, chosen))
+            blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
+        title = f"{words}: {data.scale.title(setting)}, validation set"
+        chosen = [_choice(groups, data.scale.epoch(setting, last // half)) for half in (2, 1)]
+        file = name if len(data.groups) == 1 else f"{name}-{setting}"
+        tables.append(_compared(data, file, title, "Epoch", blocks, ("accuracy", "ece"), notes=chosen))
     return tables
 
 
-def hyperparameters(material: Material) -> list[Table]:
+def hyperparameters(data: RecipeData) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
-    settings = list(material.groups)
-    chosen = {setting: _chosen(groups) for setting, groups in material.groups.items()}
+    settings = list(data.groups)
+    chosen = {setting: _chosen(groups) for setting, groups in data.groups.items()}
     rows: list[Row] = []
     for title, method in METHODS_OF_PAPER.items():
-        symbols = SYMBOLS.get(method, {"MB": "batch_size"})
-        for symbol, option in symbols.items():
+        for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
             ours = [_option(chosen[setting].get(title), option) for setting in settings]
-            printed = [find("hyperparameters", setting, method, symbol) for setting in settings]
+            cells = [find("hyperparameters", setting, method, symbol) for setting in settings]
             rows.append(Row((title, symbol, "ours"), tuple(ours)))
-            if any(printed):
-                signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else "–" for cell in printed]
+            if any(cells):
+                signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
                 rows.append(Row((title, symbol, "published"), tuple(signs)))
     notes = (
-        *([material.scale.note] if material.scale.note else []),
         "Ours: on the Pareto front of mean validation error and ECE, the point nearest to the origin after scaling "
         "both to the candidates' range, ties by CW-ECE; candidates with a collapsed run are not ranked.",
         "Published values with * were taken from the method's own publication, without a search; there ours is "
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
-    heads = ("Method", "Hyperparameter", "Source", *(material.scale.title(setting) for setting in settings))
-    return [Table("hyperparameters", "Final hyperparameters", heads, tuple(rows), notes, material.scale.note)]
+    heads = ("Method", "Hyperparameter", "Source", *(data.scale.title(setting) for setting in settings))
+    return [noted(Table("hyperparameters", "Final hyperparameters", heads, tuple(rows), notes), data.scale.note)]
 
 
-def block(heading: str, columns: Sequence[Column], metrics: Sequence[str], notes: Footnotes) -> list[Row]:
-    """Rows of our numbers, ranked, each with the published ones beneath if there are any."""
-    rows: list[Row] = []
-    for metric in metrics:
-        spec = METRICS[metric]
-        cells = [_cell(column, metric) for column in columns]
-        means = [math.nan if cell.mark else cell.mean for cell in cells]
-        places = emphasis(means, spec.larger_is_better, spec.form)
-        ranked = [Cell(c.mean, c.std, c.n, place, c.mark, c.form) for c, place in zip(cells, places, strict=True)]
-        rows.append(Row((heading, spec.head, "ours"), tuple(ranked)))
-        found = [find(*column.printed, PAPER_METRICS[metric]) if column.printed else None for column in columns]
-        if any(found):
-            printed = [
-                Cell(p.mean, math.nan if p.std is None else p.std, mark=notes.mark(p.caveat)) if p else Cell(math.nan)
-                for p in found
-            ]
-            rows.append(Row((heading, spec.head, "published"), tuple(printed)))
-    return rows
-
-
-def finished(
+def _compared(
+    data: RecipeData,
     name: str,
     title: str,
-    heads: tuple[str, ...],
-    rows: Sequence[Row],
-    material: Material,
-    footnotes: Footnotes,
-    sentences: Sequence[str] = (),
+    head: str,
+    blocks: Sequence[Block],
+    metrics: Sequence[str],
+    split: str = "test",
+    notes: Sequence[str] = (),
 ) -> Table:
-    """The table with everything that must be said beneath it."""
-    collapsed = [
-        f"{DAGGER} {material.scale.title(setting)}, {title}: a run collapsed ({run.collapsed}); not ranked."
-        for setting, groups in material.groups.items()
-        for title, group in groups.items()
-        for run in [next((run for run in group.runs if run.collapsed), None)]
-        if run is not None
-    ]
-    scale = [material.scale.note] if material.scale.note else []
-    notes = (*scale, RANKS, *filter(None, sentences), *collapsed, *footnotes.notes())
-    heads = (heads[0], "Metric", "Source", *heads[1:])
-    return Table(name, title, heads, tuple(rows), notes, material.scale.note)
+    """Methods are columns, whatever their number, as in the paper."""
+    said = [note for note in notes if note]
+    table = compare(
+        name, title, (head,), blocks, metrics=metrics, split=split, notes=said, caveats=CAVEATS, across="methods"
+    )
+    return noted(table, data.scale.note)
 
 
-def _cell(column: Column, metric: str) -> Cell:
-    if column.group is None:
-        return Cell(math.nan)
-    spec = METRICS[metric]
-    values = spec.factor * column.values(column.group, metric)
-    mark = DAGGER if is_collapsed(column.group) else ""
-    return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
+def _column(name: str, title: str) -> str:
+    """Where the paper prints a variant."""
+    if name in ("gamma", "alpha"):
+        return title.split(" = ")[1]
+    return (BETAS if name == "beta" else ABLATIONS)[title]
 
 
-def _last_values(group: Group, metric: str, split: str, scaler: str) -> NDArray[np.float64]:
-    return group.values(metric, scaler, split)
-
-
-def _epoch_values(group: Group, metric: str, epoch: int) -> NDArray[np.float64]:
-    at = int(np.abs(group.epochs - epoch).argmin())
-    return group.curve(f"val_{metric}")[:, at]
-
-
-def _printed_cell(name: str, setting: str, epoch: int, title: str) -> tuple[str, str | int, str] | None:
-    """Where the paper prints a variant: it has these tables for one setting each."""
-    if setting != ("cifar100-resnet110" if name == "ablation-resnet110" else "cifar100-vgg16"):
-        return None
-    columns = BETAS if name == "beta" else ABLATIONS
-    return name, epoch, columns[title] if name in ("beta", *_ABLATIONS) else title.split(" = ")[1]
-
-
-_ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
-
-
-def _choice(groups: Mapping[str, Group], epoch: int) -> str:
+def _choice(groups: Mapping[str, Results], epoch: int) -> str:
     """Which variant the Pareto rule prefers at an epoch."""
-    points = {title: _point(group, epoch) for title, group in groups.items() if not is_collapsed(group)}
-    sound = {title: point for title, point in points.items() if all(map(math.isfinite, point))}
-    if not sound:
-        return ""
-    return f"By the Pareto rule the best at epoch {epoch} is {pareto.best(sound, key=lambda title: sound[title])}."
+    best = _best(groups, epoch)
+    return f"By the Pareto rule the best at epoch {epoch} is {best}." if best else ""
 
 
-def _point(group: Group, epoch: int) -> tuple[float, float, float]:
-    error, ece, cw_ece = (mean_std(_epoch_values(group, name, epoch))[0] for name in ("accuracy", "ece", "cw_ece"))
-    return 1 - error, ece, cw_ece
+def _best(groups: Mapping[str, Results], epoch: int) -> str | None:
+    """By the Pareto rule, among those without a collapsed run."""
+    points: dict[str, tuple[float, ...]] = {}
+    for title, group in groups.items():
+        found = at_epoch(group, epoch)
+        accuracy, ece, cw_ece = (mean_std(found.values(name))[0] for name in ("accuracy", "ece", "cw_ece"))
+        if not group.collapses and all(map(math.isfinite, (accuracy, ece, cw_ece))):
+            points[title] = 1 - accuracy, ece, cw_ece
+    return pareto.best(points, key=lambda title: points[title]) if points else None
 
 
-def _chosen(groups: Mapping[str, Group]) -> dict[str, Group]:
-    """The best candidate of each method by the Pareto rule."""
-    chosen: dict[str, Group] = {}
+def _chosen(groups: Mapping[str, Results]) -> dict[str, Results]:
+    """The best candidate of each method."""
+    chosen: dict[str, Results] = {}
     for method in METHODS_OF_PAPER:
-        points = {
-            title: _point(group, group.setting.epochs)
-            for title, group in groups.items()
-            if title.rpartition(" ")[0] == method and not is_collapsed(group)
-        }
-        sound = {title: point for title, point in points.items() if all(map(math.isfinite, point))}
-        if sound:
-            chosen[method] = groups[pareto.best(sound, key=lambda title: sound[title])]
+        own = {title: group for title, group in groups.items() if title.rpartition(" ")[0] == method}
+        best = _best(own, max((len(group.epochs) for group in own.values()), default=0))
+        if best:
+            chosen[method] = own[best]
     return chosen
 
 
-def _option(group: Group | None, option: str) -> str:
+def _option(group: Results | None, option: str) -> str:
     if group is None:
-        return "–"
+        return NOTHING
     if option == "batch_size":
-        return str(group.experiment.optimization.batch_size)
-    return f"{dict(group.experiment.method.options)[option]:g}"
+        return str(group.experiment.optimization.batch_size) if group.experiment else NOTHING
+    return f"{dict(group.method.options)[option]:g}"

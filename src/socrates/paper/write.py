@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
-
 from ..report.aggregate import Skipped
-from ..report.figures.ink import FONTS, GREY
-from ..report.figures.write import write_figure
+from ..report.figures.compose import write_drawing
 from ..report.tables import Table, write_table
-from .figures import Drawing
-from .material import Wanted, gather
+from .recipe_data import Wanted, gather
 from .recipes import Recipe
 from .scales import Scale
-
-INCHES_A_CHARACTER = 0.055  # of the note at the foot of a figure
 
 
 def write_recipes(
@@ -27,22 +20,16 @@ def write_recipes(
     written: dict[str, list[Path]] = {}
     missing: dict[Path, Skipped] = {}
     for name, recipe in recipes.items():
-        material, absent = gather(wanted[name], scale, runs)
+        data, absent = gather(wanted[name], scale, runs)
         missing |= {skipped.directory: skipped for skipped in absent}
-        if material.groups:
-            with matplotlib.rc_context(FONTS):
-                made = recipe.make(material)
-                written[name] = [path for thing in made for path in _write(thing, scale, out)]
+        if data.groups:
+            written[name] = [
+                path
+                for made in recipe.make(data)
+                for path in (
+                    write_table(made, out / "tables")
+                    if isinstance(made, Table)
+                    else write_drawing(made, out / "figures", scale.note)
+                )
+            ]
     return written, list(missing.values())
-
-
-def _write(thing: Table | Drawing, scale: Scale, out: Path) -> Sequence[Path]:
-    if isinstance(thing, Table):
-        return write_table(thing, out / "tables")
-    name, figure = thing
-    if scale.note:
-        characters = int(figure.get_size_inches()[0] / INCHES_A_CHARACTER)
-        figure.supxlabel(textwrap.fill(scale.note, characters), fontsize=6.5, color=GREY)
-    paths = write_figure(figure, out / "figures", name)
-    figure.clear()
-    return paths

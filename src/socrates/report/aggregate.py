@@ -6,31 +6,23 @@ import dataclasses
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from socrates.experiment import Experiment, Kind, Part, resolve
+from socrates.metrics import BinStats, predict
+from socrates.metrics.binning import bin_stats
+from socrates.metrics.inputs import open_top
+from socrates.metrics.predictions import Reading
 from socrates.records import EpochRecord, Evaluation, Predictions, Run
 
-Array = NDArray[Any]
+from .results import Results
+from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
 
-TITLES = {
-    "ce": "CE",
-    "brier": "Brier",
-    "focal": "Focal",
-    "flsd": "FLSD",
-    "gamblers": "Gamblers",
-    "sat": "SAT",
-    "mc": "MC",
-    "ce_dece": "CE + DECE",
-    "ccl_sc": "CCL-SC",
-    "socrates": "Socrates",
-}
-SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
+Array = NDArray[Any]
 
 
 class Skipped(NamedTuple):
@@ -49,70 +41,63 @@ class RunData:
     curves: dict[str, Array]
     evaluation: Evaluation
     collapsed: str | None
+    read_bins: dict[str, dict[str, BinStats]] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
-    def unknown_class(self) -> bool:
-        """Whether the model has an unknown class, and so several readings."""
-        return self.evaluation.unknown_class
-
-    def values(self, scaler: str = "none", split: str = "test", reading: str = "answer") -> dict[str, float] | None:
-        """The metrics under a scaler and a reading; None if they were not computed.
-
-        A model without an unknown class has the same numbers under every reading.
-        """
-        return self.evaluation.values(scaler, split, reading) or None
+    def seconds(self) -> float:
+        """How long it was trained."""
+        return float(np.nansum(self.curves.get("seconds", np.zeros(1))))
 
     def predictions(self, split: str = "test") -> Predictions:
         """The logits and labels that the evaluation was made from."""
         return Run(self.directory).predictions(split, self.evaluation.epoch)
 
+    def bins(self, split: str) -> dict[str, BinStats]:
+        """Confidence bins by reading, read once; empty if the logits are not finite. Damaged ones are an error."""
+        if split not in self.read_bins:
+            stored = self.predictions(split)
+            finite = bool(np.isfinite(stored.logits).all())
+            readings = (READINGS if self.evaluation.unknown_class else (USUAL_READING,)) if finite else ()
+            self.read_bins[split] = {reading: self._binned(stored, reading) for reading in readings}
+        return self.read_bins[split]
 
-@dataclass(frozen=True)
-class Setting:
+    def _binned(self, stored: Predictions, reading: str) -> BinStats:
+        prediction = predict(stored.logits, unknown=cast("Reading", reading) if self.evaluation.unknown_class else None)
+        return bin_stats(open_top(prediction, stored.labels), self.evaluation.num_bins)
+
+
+class Setting(NamedTuple):
     """Where methods can be compared: the same data, model and length of training."""
 
     dataset: Part
     model: Part
     num_train: int | None
     epochs: int
-    title: str = dataclasses.field(compare=False)
+    title: str
 
 
-@dataclass(frozen=True)
-class Group:
-    """The runs of one method in one setting, by seed."""
+def results_of(label: str, runs: Sequence[RunData]) -> Results:
+    """The runs of one method, by seed, under a label."""
+    epochs = min((run.curves["epoch"] for run in runs), key=len)
+    missing = np.full(len(epochs), np.nan)
+    names = dict.fromkeys(name for run in runs for name in run.curves)
 
-    setting: Setting
-    label: str
-    experiment: Experiment  # of the first run
-    runs: tuple[RunData, ...]
+    def bins(split: str, reading: str) -> list[BinStats]:
+        found = [run.bins(split) for run in runs]
+        return [own.get(reading) or own[USUAL_READING] for own in found if own]
 
-    @property
-    def method(self) -> str:
-        """The method's name, without its options."""
-        return self.experiment.method.name
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """Of its runs, rising."""
-        return tuple(run.experiment.seed for run in self.runs)
-
-    @cached_property
-    def epochs(self) -> Array:
-        """The epochs that all runs have, (E,)."""
-        return min((run.curves["epoch"] for run in self.runs), key=len)
-
-    def curve(self, name: str) -> Array:
-        """A number of each epoch for each run, (runs, E); NaN where it was not recorded."""
-        length = len(self.epochs)
-        missing = np.full(length, np.nan)
-        return np.stack([run.curves.get(name, missing)[:length] for run in self.runs])
-
-    def values(self, metric: str, scaler: str = "none", split: str = "test", reading: str = "answer") -> Array:
-        """A metric of each run, (runs,); NaN where it was not computed."""
-        found = [run.values(scaler, split, reading) or {} for run in self.runs]
-        numbers = [values.get(metric) for values in found]
-        return np.array([np.nan if number is None else number for number in numbers], dtype=float)
+    return Results(
+        label,
+        runs[0].experiment.method,
+        [run.evaluation for run in runs],
+        [run.experiment.seed for run in runs],
+        {run.experiment.seed: run.collapsed for run in runs if run.collapsed},
+        epochs,
+        {name: np.stack([run.curves.get(name, missing)[: len(epochs)] for run in runs]) for name in names},
+        bins,
+        runs[0].experiment,
+        runs,
+    )
 
 
 def find_runs(roots: Path | str | Iterable[Path | str]) -> list[Path]:
@@ -126,14 +111,19 @@ def find_runs(roots: Path | str | Iterable[Path | str]) -> list[Path]:
     return sorted(found)
 
 
-def read_runs(directories: Iterable[Path]) -> tuple[list[RunData], list[Skipped]]:
-    """The finished runs among the directories, and why each of the others is left out."""
+def read_runs(directories: Iterable[Path], logits: bool = False) -> tuple[list[RunData], list[Skipped]]:
+    """The finished runs among the directories, and why each of the others is left out.
+
+    With `logits`, those of the test split are read whole, so that a damaged file is found now.
+    """
     runs: list[RunData] = []
     skipped: list[Skipped] = []
     seen: dict[Experiment, Path] = {}
     for directory in directories:
         try:
             run = read_run(directory)
+            if logits:
+                run.bins("test")
             first = seen.setdefault(run.experiment, directory)
             if first is not directory:
                 raise ValueError(f"the same experiment with the same seed as {first}")
@@ -149,7 +139,6 @@ def read_run(directory: Path) -> RunData:
     """A finished run; an unfinished or damaged one is an error that says so."""
     run = Run(directory)
     experiment = run.experiment
-    _check_experiment(experiment)
     records = run.epochs()
     epochs = experiment.optimization.epochs
     if not run.finished:
@@ -159,12 +148,14 @@ def read_run(directory: Path) -> RunData:
     if curves.get("epoch", np.empty(0)).tolist() != list(range(1, epochs + 1)):
         raise ValueError(f"damaged: epochs.jsonl has {len(records)} lines that are not those of epochs 1 to {epochs}")
     evaluation = run.evaluation()
-    _check_logits(run, evaluation.epoch)
+    for path in (run.predictions_path(split, evaluation.epoch) for split in ("val", "test")):
+        if not zipfile.is_zipfile(path):
+            raise ValueError(f"damaged: {path.parent.name}/{path.name} is missing or cut short")
     collapsed = run.summary().get("collapsed")
     return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
 
-def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
+def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
     """Runs by setting, and there by everything but the seed; of two runs with one seed the first counts.
 
     `read_runs` gives no such two.
@@ -173,15 +164,13 @@ def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Group]]:
     for run in runs:
         alike = dataclasses.replace(run.experiment, seed=0)
         gathered.setdefault(alike, {}).setdefault(run.experiment.seed, run)
-    by_setting: dict[Setting, list[tuple[Experiment, dict[int, RunData]]]] = {}
-    for experiment, seeds in gathered.items():
-        by_setting.setdefault(setting_of(experiment), []).append((experiment, seeds))
+    by_setting: dict[Setting, list[Experiment]] = {}
+    for experiment in gathered:
+        by_setting.setdefault(setting_of(experiment), []).append(experiment)
     return {
         setting: [
-            Group(setting, label, experiment, tuple(seeds[seed] for seed in sorted(seeds)))
-            for label, (experiment, seeds) in zip(
-                labels([experiment for experiment, _ in members]), members, strict=True
-            )
+            results_of(label, [run for _, run in sorted(gathered[one].items())])
+            for label, one in zip(labels(members), members, strict=True)
         ]
         for setting, members in by_setting.items()
     }
@@ -230,49 +219,8 @@ def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> st
     rivals = [resolve(other, trust_code=False).method for other in among if other.method.name == method.name]
     differing = {key for rival in rivals for key, _ in set(rival.options) ^ set(method.options)}
     shown = differing | set(experiment.changed("method"))
-    options = [f"{SYMBOLS.get(key, key)}={_short(value)}" for key, value in method.options if key in shown]
+    options = [f"{SYMBOLS.get(key, key)}={short(value)}" for key, value in method.options if key in shown]
     return " ".join([method_title(method.name), *options])
-
-
-def method_title(name: str) -> str:
-    """A method without its options.
-
-    >>> method_title("socrates:no-beta")
-    'Socrates no beta'
-    """
-    name, _, variant = name.partition(":")
-    return " ".join([TITLES.get(name, name), *([variant.replace("-", " ")] if variant else [])])
-
-
-def mean_std(values: Array) -> tuple[float, float]:
-    """Mean and sample standard deviation (n - 1), NaN left out; the deviation of one value is NaN.
-
-    >>> mean_std(np.array([1.0, 3.0, np.nan]))
-    (2.0, 1.4142135623730951)
-    """
-    known = values[np.isfinite(values)]
-    mean = float(known.mean()) if len(known) else float("nan")
-    return mean, float(known.std(ddof=1)) if len(known) > 1 else float("nan")
-
-
-def _check_experiment(experiment: Experiment) -> None:
-    """What labels and groups are made of has its type; a list among the options raises a TypeError of its own."""
-    hash(experiment)
-    words = (experiment.dataset.name, experiment.model.name, experiment.method.name)
-    numbers = (experiment.seed, experiment.optimization.epochs, experiment.num_train or 0)
-    if not all(isinstance(word, str) for word in words) or not all(isinstance(number, int) for number in numbers):
-        raise ValueError(
-            f"damaged: experiment.json names its parts {words} and has (seed, epochs, num_train) = {numbers}; "
-            f"names must be words and numbers whole"
-        )
-
-
-def _check_logits(run: Run, epoch: int) -> None:
-    """The logits of the evaluation are there, with the index that stands at the end of the file."""
-    for split in ("val", "test"):
-        path = run.predictions_path(split, epoch)
-        if not zipfile.is_zipfile(path):
-            raise ValueError(f"damaged: {path.parent.name}/{path.name} is missing or cut short")
 
 
 def _columns(records: list[EpochRecord]) -> dict[str, Array]:
@@ -289,8 +237,4 @@ def _flat(experiment: Experiment) -> dict[str, Any]:
 
 def _described(experiment: Experiment, kind: Kind) -> str:
     name, options = getattr(experiment, kind).name, experiment.changed(kind).items()
-    return f"{name} ({', '.join(f'{key} {_short(value)}' for key, value in options)})" if options else name
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{name} ({', '.join(f'{key} {short(value)}' for key, value in options)})" if options else name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 LEVEL = 0.05
 ROUNDING = 1e-12  # differences that vary by less, relative to the values, are equal
@@ -76,3 +78,25 @@ def holm(ps: Sequence[float]) -> list[float]:
         least = max(least, min((len(order) - place) * ps[index], 1.0))
         corrected[index] = least
     return corrected
+
+
+def verdict(mean: float, p: float, larger_is_better: bool) -> str:
+    """A difference in words.
+
+    >>> verdict(-1.5, 0.004, larger_is_better=False), verdict(-1.5, 0.2, larger_is_better=False)
+    ('better', 'within seed noise')
+    """
+    if math.isnan(p):
+        return "no common seed" if math.isnan(mean) else "too few seeds"
+    return ("better" if (mean > 0) == larger_is_better else "worse") if p < LEVEL else "within seed noise"
+
+
+def mean_std(values: NDArray[Any]) -> tuple[float, float]:
+    """Mean and sample standard deviation (n - 1), NaN left out; the deviation of one value is NaN.
+
+    >>> mean_std(np.array([1.0, 3.0, np.nan]))
+    (2.0, 1.4142135623730951)
+    """
+    known = values[np.isfinite(values)]
+    mean = float(known.mean()) if len(known) else math.nan
+    return mean, float(known.std(ddof=1)) if len(known) > 1 else math.nan

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import colorsys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from socrates.experiment import Part
-from socrates.report.aggregate import Group
 
 PAPER = "#FFFFFF"
 DARK = "#15171C"
@@ -38,27 +37,30 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 
 @dataclass(frozen=True)
 class Style:
-    """How a group is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS."""
+    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS."""
 
     colour: str
     dash: str
     marker: str
 
 
-def styles(groups: Sequence[Group]) -> dict[str, Style]:
-    """The style of each group by its label.
+def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
+    """The style of each label, by the method that it stands for.
 
-    The colour depends on the method's name alone. Groups of one colour are ranked by their method's name and options,
-    the plainest first, which has the pure colour and a solid line; further ones change dash, marker and shade. So
-    groups of other methods never change a style, and the order in which groups are given does not either.
+    The colour depends on the method's name alone. Methods of one colour are ranked by their name and options, the
+    plainest first, which has the pure colour and a solid line; further ones change dash, marker and shade. So other
+    methods never change a style, and the order in which they are given does not either.
+
+    >>> styles({"CE": Part("ce")})
+    {'CE': Style(colour='#0072B2', dash='solid', marker='o')}
     """
-    by_colour: dict[str, list[Group]] = {}
-    for group in groups:
-        by_colour.setdefault(method_colour(group.method), []).append(group)
+    by_colour: dict[str, list[str]] = {}
+    for label, method in methods.items():
+        by_colour.setdefault(method_colour(method.name), []).append(label)
     return {
-        group.label: variant(colour, rank)
-        for colour, members in by_colour.items()
-        for rank, group in enumerate(sorted(members, key=_order))
+        label: variant(colour, rank)
+        for colour, labels in by_colour.items()
+        for rank, label in enumerate(sorted(labels, key=lambda label: _order(label, methods[label])))
     }
 
 
@@ -129,11 +131,10 @@ def _hex(channels: Sequence[float]) -> str:
     return "#" + "".join(f"{round(255 * channel):02X}" for channel in channels)
 
 
-def _order(group: Group) -> tuple[object, ...]:
+def _order(label: str, method: Part) -> tuple[object, ...]:
     """Plain before ablated, few options before many, then by value; the label decides between equal methods."""
-    method: Part = group.experiment.method
     values = [(key, _rankable(value)) for key, value in method.options]
-    return ":" in method.name, method.name, len(values), values, group.label
+    return ":" in method.name, method.name, len(values), values, label
 
 
 def _rankable(value: object) -> tuple[float, str]:

@@ -1,13 +1,15 @@
-"""Tables as data, and their three forms: Markdown to read, LaTeX to print, CSV to compute with."""
+"""Tables as data, and their forms: Markdown to read, CSV to compute with, HTML for the page; LaTeX has its own file."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Literal
 
@@ -15,45 +17,8 @@ from socrates.records import replacing
 
 Place = Literal["best", "second"]
 NOTHING = "–"
-
-LATEX_ROWS = 40  # on a page
-LATEX_WORDS = 40  # characters; longer ones are broken into lines
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
-)
-SPECIAL = str.maketrans(
-    {
-        **{sign: f"\\{sign}" for sign in "#$%&_{}"},
-        **{sign: f"${sign}$" for sign in "<>|"},
-        **{sign: f"{{{sign}}}" for sign in "[]*"},  # "[" and "*" after the end of a row would be taken for options
-        "\\": r"\textbackslash{}",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "/": r"/\allowbreak{}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "†": r"\dag{}",
-        "‡": r"\ddag{}",
-        "–": "--",
-        "—": "---",
-        "…": r"\dots{}",
-        "≤": r"$\le$",
-        "≥": r"$\ge$",
-        "→": r"$\to$",
-        "’": "'",
-        "“": "``",
-        "”": "''",
-    }
-    | {letter: f"$\\{name}$" for letter, name in zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", GREEK.split(), strict=True)}
-)
-DOCUMENT = r"""\documentclass{article}
-\usepackage[utf8]{inputenc}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs,graphicx}
-\begin{document}
-%s\end{document}
-"""
+DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
 
 
 @dataclass(frozen=True)
@@ -117,6 +82,11 @@ class Table:
                 f"give every row as many keys, and together with its cells as many as there are heads"
             )
 
+    def without_first_key(self) -> Table:
+        """The same table for where its first key need not be said."""
+        rows = tuple(Row(row.keys[1:], row.cells) for row in self.rows)
+        return dataclasses.replace(self, heads=self.heads[1:], rows=rows)
+
     @property
     def num_keys(self) -> int:
         """How many of the heads are those of keys."""
@@ -163,7 +133,7 @@ def to_markdown(table: Table) -> str:
     <BLANKLINE>
     """
     lines = [[_markdown_text(head) for head in table.heads]]
-    lines += [[*map(_markdown_text, keys), *map(_markdown_cell, row.cells)] for keys, row in _unrepeated(table.rows)]
+    lines += [[*map(_markdown_text, keys), *map(_markdown_cell, row.cells)] for keys, row in unrepeated(table.rows)]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(table.heads))]
     rules = [
         f"{'-' * (width + 1)}:" if number else f":{'-' * (width + 1)}"
@@ -187,46 +157,38 @@ def to_csv(table: Table) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     remarked, remark = (["remark"], [table.remark]) if table.remark else ([], [])
-    writer.writerow(
-        [*table.heads[: table.num_keys], "column", "mean", "std", "n", "emphasis", "mark", "words", *remarked]
-    )
+    heads = map(_csv_text, table.heads[: table.num_keys])
+    writer.writerow([*heads, "column", "mean", "std", "n", "emphasis", "mark", "words", *remarked])
     for row in table.rows:
+        keys = [_csv_text(key) for key in row.keys]
         for column, cell in zip(table.heads[table.num_keys :], row.cells, strict=True):
-            writer.writerow([*row.keys, column, *_csv_fields(cell), *remark])
+            writer.writerow([*keys, _csv_text(column), *_csv_fields(cell), *map(_csv_text, remark)])
     return stream.getvalue()
 
 
-def to_latex(table: Table, standalone: bool = False) -> str:
-    r"""For printing; needs booktabs and graphicx. `standalone` gives a whole document.
+def to_html(
+    table: Table,
+    key_html: Callable[[str], str] = escape,
+    hints: Mapping[str, str] | None = None,
+    sortable: bool = False,
+) -> str:
+    """For the page: best and second as classes, rows of collapsed runs marked, values for sorting.
 
-    The first of several keys becomes a line above its rows. A table that is too wide is shrunk to the line, and a long
-    one is cut into parts of one page each.
+    `key_html` gives the markup of a key; `hints` are shown when a head is pointed at; heads that sort are buttons.
 
-    >>> row = Row(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="second"),))
-    >>> print(to_latex(Table("t", "Test", ("Method", "ECE (%)"), (row,))))
-    % needs \usepackage{booktabs,graphicx}
-    \begin{table}[htbp]
-    \centering\footnotesize\renewcommand{\arraystretch}{1.15}
-    \caption{Test}
-    \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%
-    \begin{tabular}{lr}
-    \toprule
-    Method & ECE (\%) \\
-    \midrule
-    SAT $\alpha$=0.9 & \underline{9.00 $\pm$ 0.23} \\
-    \bottomrule
-    \end{tabular}}
-    \end{table}
+    >>> to_html(Table("t", "T", ("a", "b"), (Row(("x < y",), (Cell(-1.0, emphasis="best"),)),)))
+    '<table>...<th scope="row">x &lt; y</th><td class="best" data-value="-1">−1.00</td></tr></tbody></table>'
     """
-    columns = [_latex_column(table, index) for index in range(len(table.heads))]
-    shown = columns[int(table.num_keys > 1) :]  # the first of several keys stands above its rows
-    size = LATEX_ROWS // 2 if any("p" in column for column in shown) else LATEX_ROWS
-    parts = [table.rows[start : start + size] for start in range(0, len(table.rows), size)] or [()]
-    text = "% needs \\usepackage{booktabs,graphicx}\n"
-    for number, rows in enumerate(parts, start=1):
-        text += _latex_part(table, columns, rows, f" (part {number} of {len(parts)})" if len(parts) > 1 else "")
-        text += "\\clearpage\n" if len(parts) > 1 else ""
-    return DOCUMENT % text if standalone else text
+    heads = "".join(
+        _html_head(head, (hints or {}).get(head, ""), sortable, not number)
+        for head, number in zip(table.heads, table.numeric, strict=True)
+    )
+    rows: list[str] = []
+    for keys, row in unrepeated(table.rows):
+        bad = any(isinstance(cell, Cell) and DAGGER in cell.mark for cell in row.cells)
+        cells = [f'<th scope="row">{key_html(key)}</th>' for key in keys] + [_html_cell(cell) for cell in row.cells]
+        rows.append(f"<tr{' class=collapsed' * bad}>{''.join(cells)}</tr>")
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def write_table(table: Table, folder: Path | str) -> list[Path]:
@@ -236,6 +198,8 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     >>> [path.name for path in write_table(Table("runs", "Runs", ("Run",), ()), tempfile.mkdtemp())]
     ['runs.md', 'runs.tex', 'runs.csv']
     """
+    from .latex import to_latex
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     forms = {"md": to_markdown(table), "tex": to_latex(table), "csv": to_csv(table)}
@@ -248,8 +212,12 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     return paths
 
 
-def _unrepeated(rows: Sequence[Row]) -> list[tuple[tuple[str, ...], Row]]:
-    """Rows with the keys to print: empty where all up to there are those of the row above."""
+def unrepeated(rows: Sequence[Row]) -> list[tuple[tuple[str, ...], Row]]:
+    """Rows with the keys to print: empty where all up to there are those of the row above.
+
+    >>> [keys for keys, _ in unrepeated([Row(("a", "x"), ()), Row(("a", "y"), ())])]
+    [('a', 'x'), ('', 'y')]
+    """
     printed: list[tuple[tuple[str, ...], Row]] = []
     above: tuple[str, ...] = ()
     for row in rows:
@@ -274,63 +242,34 @@ def _markdown_cell(cell: Cell | str) -> str:
     return f"{before}{cell.text}{after}{mark}"
 
 
+def _html_head(head: str, hint: str, sortable: bool, words: bool) -> str:
+    title = f' title="{escape(hint)}"' if hint else ""
+    text = f'<button type="button"{title}>{escape(head)}</button>' if sortable else escape(head)
+    kind = ' class="text"' if words else ""
+    return f'<th scope="col"{kind}{"" if sortable else title}>{text}</th>'
+
+
+def _html_cell(cell: Cell | str) -> str:
+    if isinstance(cell, str):
+        return f'<td class="text" data-words="{escape(cell)}">{escape(cell)}</td>'
+    mean, sign, deviation = cell.text.replace("-", "\u2212").partition(" ± ")
+    spread = f'<span class="pm">\u00a0±\u00a0{deviation}</span>' if sign else ""
+    mark = f"<sup>{escape(cell.mark)}</sup>" if cell.mark else ""
+    value = f' data-value="{cell.mean:.6g}"' if math.isfinite(cell.mean) else ""
+    return f'<td class="{cell.emphasis or ""}"{value}>{mean}{spread}{mark}</td>'
+
+
+def _csv_text(text: str) -> str:
+    """As it is, unless a spreadsheet would take it for a formula.
+
+    >>> _csv_text("=SUM(A1)"), _csv_text("CE")
+    ("'=SUM(A1)", 'CE')
+    """
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
 def _csv_fields(cell: Cell | str) -> list[str | int]:
     if isinstance(cell, str):
-        return ["", "", "", "", "", cell]
+        return ["", "", "", "", "", _csv_text(cell)]
     numbers = ["" if math.isnan(value) else repr(float(value)) for value in (cell.mean, cell.std)]
     return [*numbers, cell.n or "", cell.emphasis or "", cell.mark, ""]
-
-
-def _latex_part(table: Table, columns: list[str], rows: Sequence[Row], part: str) -> str:
-    hidden = int(table.num_keys > 1)
-    heads = [_latex_text(head) for head in table.heads[hidden:]]
-    lines = [
-        r"\begin{table}[htbp]",
-        r"\centering\footnotesize\renewcommand{\arraystretch}{1.15}",
-        rf"\caption{{{_latex_text(table.title + part)}}}",
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{''.join(columns[hidden:])}}}",
-        r"\toprule",
-        " & ".join(heads) + r" \\",
-        *_latex_body(rows, hidden, len(heads)),
-        r"\bottomrule",
-        r"\end{tabular}}",
-    ]
-    if table.notes and rows[-1:] == table.rows[-1:]:
-        notes = r"\\ ".join(map(_latex_text, table.notes))
-        lines.append(rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize\raggedright {notes}}}")
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _latex_body(rows: Sequence[Row], hidden: int, width: int) -> list[str]:
-    lines: list[str] = [] if hidden and rows else [r"\midrule"]
-    for keys, row in _unrepeated(rows):
-        if hidden and keys[0]:
-            lines += [r"\midrule", rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_latex_text(keys[0])}}}}} \\"]
-        lines.append(" & ".join([*map(_latex_text, keys[hidden:]), *map(_latex_cell, row.cells)]) + r" \\")
-    return lines
-
-
-def _latex_column(table: Table, index: int) -> str:
-    if table.numeric[index]:
-        return "r"
-    texts = [(*row.keys, *row.cells)[index] for row in table.rows]
-    return "p{60mm}" if any(len(str(text)) > LATEX_WORDS for text in texts) else "l"
-
-
-def _latex_cell(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        return _latex_text(cell)
-    text = _latex_text(re.sub(r"-(?=\d)", "−", cell.text))
-    wrapped = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}", None: text}[cell.emphasis]
-    return wrapped + (rf"\textsuperscript{{{_latex_text(cell.mark)}}}" if cell.mark else "")
-
-
-def _latex_text(text: str) -> str:
-    """Escaped; letters that LaTeX does not know by itself are given by their number."""
-    known = re.sub(
-        r"[^ -~À-ÖØ-öø-ÿ]",
-        lambda match: match[0] if ord(match[0]) in SPECIAL else f"[U+{ord(match[0]):04X}]",
-        " ".join(text.split()),
-    )
-    return known.translate(SPECIAL)

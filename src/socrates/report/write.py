@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..experiment import Experiment
-from .aggregate import Group, Setting, Skipped, find_runs, group_runs, read_runs
-from .comparisons import Printed, performance_table, posthoc_table, reading_table
+from .aggregate import Skipped, find_runs, group_runs, read_runs
+from .comparisons import Published, Settings, performance_table, reading_table
 from .listings import runs_table, significance_table, skipped_table
+from .results import Results
+from .style import styles
 from .tables import Table, write_table
+from .vocabulary import LETTERS
 
-Settings = Mapping[Setting, Sequence[Group]]
 NOTE = "note.txt"
-
-
-@dataclass(frozen=True)
-class PublishedNumbers:
-    """Where printed numbers are found for a group and a metric, and what their caveats mean."""
-
-    test: Callable[[Group, str], Printed | None]
-    validation: Callable[[Group, str], Printed | None]
-    posthoc: Callable[[Group, str, str], Printed | None]
-    caveats: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -42,37 +35,35 @@ def write_report(
     out: Path | str,
     *,
     command: Callable[[Experiment], str],
-    published: PublishedNumbers | None = None,
+    published: Published | None = None,
+    caveats: Mapping[str, str] | None = None,
     title: str = "Socrates report",
     note: str | None = None,
-    processes: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Written:
     """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png}` below `out` from the runs below the roots.
 
     Runs that are unfinished or damaged are listed and left out. A `note.txt` in a root is said on every output.
-    `command` gives the command line that repeats a run; `progress` hears which stage begins. Figures of a large report
-    are drawn by so many processes.
+    `command` gives the command line that repeats a run, `published` the printed numbers of a group, and `caveats` what
+    their footnotes mean; `progress` hears which stage begins.
     """
     out = Path(out)
     roots = [roots] if isinstance(roots, Path | str) else list(roots)
     progress("reading runs")
-    runs, skipped = read_runs(find_runs(roots))
+    runs, skipped = read_runs(find_runs(roots), logits=True)
     if not runs:
         reasons = "".join(f"\n  {one.directory}: {one.reason}" for one in skipped[:5])
         raise ValueError(
-            f"there is no finished run in {_named(roots)}: train one with socrates train, or give another folder"
-            f"{reasons}"
+            f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates train, or give another "
+            f"folder{reasons}"
         )
-    settings = group_runs(runs)
+    settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
     note = note or note_of(roots)
     progress("writing tables")
-    made = [noted(table, note) for table in tables(settings, skipped, published)]
+    made = [noted(table, note) for table in tables(settings, skipped, published, caveats)]
     files = [path for table in made for path in write_table(table, out / "tables")]
     progress("drawing figures")
-    from .figures.write import write_figures  # draws with matplotlib, which takes a second to import
-
-    files += write_figures(settings, out / "figures", note, processes)
+    files += write_figures(settings, out / "figures", note)
     progress("writing the page")
     from .page import page_data, write_page
 
@@ -81,14 +72,17 @@ def write_report(
     return Written(page, (page, *files), len(runs), tuple(skipped))
 
 
-def tables(settings: Settings, skipped: Sequence[Skipped], published: PublishedNumbers | None) -> list[Table]:
+def tables(
+    settings: Settings,
+    skipped: Sequence[Skipped],
+    published: Published | None = None,
+    caveats: Mapping[str, str] | None = None,
+) -> list[Table]:
     """Every table that the runs support."""
-    found = (published.test, published.validation, published.posthoc) if published else (None, None, None)
-    caveats = published.caveats if published else None
     made = [
-        performance_table(settings, "test", published=found[0], published_notes=caveats),
-        performance_table(settings, "val", published=found[1], published_notes=caveats),
-        posthoc_table(settings, "test", published=found[2], published_notes=caveats),
+        performance_table(settings, "test", published, caveats),
+        performance_table(settings, "val", published, caveats),
+        performance_table(settings, "test", published, caveats, scaled=True),
         reading_table(settings, "test"),
         significance_table(settings, "test"),
         runs_table(settings),
@@ -97,17 +91,42 @@ def tables(settings: Settings, skipped: Sequence[Skipped], published: PublishedN
     return [table for table in made if table.rows]
 
 
-def note_of(roots: Path | str | Iterable[Path | str]) -> str | None:
+def write_figures(settings: Mapping[str, Sequence[Results]], folder: Path | str, note: str | None = None) -> list[Path]:
+    """Every figure that the results support, of every setting; `note` is a line at the foot of each of them."""
+    from .figures import FIGURES  # draws with matplotlib, which takes a second to import
+    from .figures.compose import write_drawing
+
+    paths: list[Path] = []
+    for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
+        look = styles({one.label: one.method for one in members})
+        for drawing in (drawing for figure in FIGURES for drawing in figure.drawings(members, look)):
+            whole = dataclasses.replace(drawing, name=f"{prefix}-{drawing.name}", title=f"{drawing.title}\n{heading}")
+            paths += write_drawing(whole, folder, note)
+    return paths
+
+
+def prefixes(headings: Iterable[str]) -> list[str]:
+    """A file name for each setting; those that would share one are numbered.
+
+    >>> prefixes(["Socrates α=0.99, num_bins 15", "a/b", "a b", "?"])
+    ['socrates-alpha-0.99-num-bins-15', 'a-b', 'a-b-v2', 'setting']
+    """
+    names: list[str] = []
+    for heading in headings:
+        for symbol, word in LETTERS.items():
+            heading = heading.replace(symbol, word)
+        name = re.sub(r"[^a-z0-9.]+", "-", heading.lower()).strip("-.") or "setting"
+        clashes = sum(other == name or other.startswith(f"{name}-v") for other in names)
+        names.append(f"{name}-v{clashes + 1}" if clashes else name)
+    return names
+
+
+def note_of(roots: Iterable[Path | str]) -> str | None:
     """What must be said of the runs in a folder: the text of its `note.txt`, such as that they are small stand-ins."""
-    folders = [roots] if isinstance(roots, Path | str) else list(roots)
-    found = [path.read_text().strip() for folder in folders if (path := Path(folder) / NOTE).is_file()]
+    found = [path.read_text().strip() for folder in roots if (path := Path(folder) / NOTE).is_file()]
     return " ".join(dict.fromkeys(found)) or None
 
 
 def noted(table: Table, note: str | None) -> Table:
     """The table with the note beneath it and beside each of its numbers."""
     return dataclasses.replace(table, notes=(note, *table.notes), remark=note) if note else table
-
-
-def _named(roots: Path | str | Iterable[Path | str]) -> str:
-    return str(roots) if isinstance(roots, Path | str) else ", ".join(map(str, roots))

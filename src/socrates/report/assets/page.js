@@ -1,18 +1,312 @@
 "use strict";
 
-const page = { data: null, setting: 0, reading: "answer", hidden: new Set(), epoch: null, all: false, timer: null };
+const FIRST_CARDS = 12;
+const page = { data: null, setting: 0, reading: "answer", hidden: new Set(), epoch: 0, epochs: [], all: false, timer: null };
+const order = { column: null, descending: false };
+const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const setting = () => page.data.settings[page.setting];
+const read = (choices) => choices[page.reading] ?? choices.answer;
 const printing = window.matchMedia("print");
 const darkSystem = window.matchMedia("(prefers-color-scheme: dark)");
 
-function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+// Charts are drawn when they come into view, and again when what they show has changed.
+
+const stale = new Set();
+const inView = new Set();
+const widths = new WeakMap();
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (isIntersecting) inView.add(target);
+    else inView.delete(target);
+    if (isIntersecting) paint(target);
   }
-  node.append(...children.filter((child) => child !== null));
-  return node;
+}, { rootMargin: "400px" });
+
+const sizes = new ResizeObserver((entries) => {
+  refresh(entries.map((entry) => entry.target).filter((target) => target.clientWidth !== widths.get(target)));
+});
+
+function mount() {
+  for (const node of all(".chart")) {
+    stale.add(node);
+    watcher.observe(node);
+    sizes.observe(node);
+  }
+}
+
+function unmount() {
+  watcher.disconnect();
+  sizes.disconnect();
+  stale.clear();
+  inView.clear();
+  if (window.Plotly) all(".chart").forEach((node) => Plotly.purge(node));
+}
+
+function refresh(nodes = all(".chart")) {
+  for (const node of nodes) {
+    stale.add(node);
+    if (inView.has(node)) paint(node);
+  }
+}
+
+function refreshAll() {
+  for (const node of all(".chart")) {
+    stale.add(node);
+    paint(node);
+  }
+}
+
+function paint(node) {
+  if (!window.Plotly || !stale.has(node) || node.clientWidth === 0) return;
+  stale.delete(node);
+  widths.set(node, node.clientWidth);
+  const chart = setting().charts[node.dataset.chart];
+  const { data, layout } = read(chart.figures);
+  if (layout.height) node.style.height = `${layout.height}px`;
+  const traces = data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch);
+  const touch = window.matchMedia("(pointer: coarse)").matches;
+  const size = { width: node.clientWidth, height: node.clientHeight, dragmode: touch ? false : "zoom" };
+  const merged = { ...page.data.base, ...layout, ...size, annotations: named(layout.annotations, node.clientWidth) };
+  const linear = chart.linear !== null && !byId("log").checked;
+  merged.xaxis = { ...page.data.base.xaxis, ...layout.xaxis };
+  merged.yaxis = { ...page.data.base.yaxis, ...(linear ? chart.linear : layout.yaxis) };
+  merged.font = { ...merged.font, family: getComputedStyle(document.body).fontFamily };
+  Plotly.react(node, coloured(traces), coloured(merged), { displayModeBar: false, doubleClick: "reset" });
+}
+
+function untilEpoch(trace) {
+  if (trace.cut === undefined) return trace;
+  const end = trace.customdata.filter(([epoch]) => epoch <= page.epoch).length;
+  const from = trace.cut === "at" ? Math.max(end - 1, 0) : 0;
+  const { cut, ...kept } = trace;
+  return { ...kept, x: trace.x.slice(from, end), y: trace.y.slice(from, end), customdata: trace.customdata.slice(from, end) };
+}
+
+function named(annotations = [], width) {
+  const letters = Math.floor(width / 8.5);
+  const short = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return annotations.filter(({ name }) => !page.hidden.has(Number(name))).map((one) => ({ ...one, text: plain(short(one.text)) }));
+}
+
+// Colours are names of the style sheet's, with an opacity after a space.
+function coloured(value, key = "") {
+  if (Array.isArray(value)) return value.map((item) => coloured(item, key));
+  if (value !== null && typeof value === "object") {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, coloured(item, name)]));
+  }
+  if (typeof value !== "string" || !key.endsWith("color")) return value;
+  const [name, opacity = ""] = value.split(" ");
+  const found = getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+  return found ? found + opacity : value;
+}
+
+// What the reader chooses.
+
+function showSetting() {
+  stopPlaying();
+  page.hidden.clear();
+  page.all = false;
+  byId("setting").value = String(page.setting);
+  byId("setting-title").textContent = setting().title;
+  byId("run-list").innerHTML = setting().runs;
+  mount();
+  startSlider();
+  showReading();
+}
+
+function showReading() {
+  const known = setting().unknown;
+  for (const input of all("#reading input")) {
+    input.disabled = !known;
+    input.checked = input.value === page.reading;
+  }
+  byId("explain").textContent = known ? page.data.readings[page.reading] : "No method here has an unknown class, so there is one reading.";
+  if (byId("paths-reading")) byId("paths-reading").hidden = !known || page.reading === "answer";
+  for (const node of all("[data-table]")) {
+    const found = read(setting().tables[node.dataset.table]);
+    node.innerHTML = typeof found === "string" ? found : found[byId("reference").value];
+  }
+  for (const node of all(".chart")) {
+    node.closest("figure").querySelector(".caption").textContent = read(setting().charts[node.dataset.chart].captions) ?? "";
+  }
+  sortRows();
+  showCards();
+  refresh();
+}
+
+function showCards() {
+  const cards = all("figure[data-method]").filter((card) => {
+    card.hidden = page.hidden.has(Number(card.dataset.method));
+    return !card.hidden;
+  });
+  if (!page.all) for (const card of cards.slice(FIRST_CARDS)) card.hidden = true;
+  byId("reliability-charts").dataset.few = String(cards.length <= 3);
+  byId("show-all").hidden = page.all || cards.length <= FIRST_CARDS;
+  byId("show-all").textContent = `Show all ${cards.length}`;
+}
+
+function toggle(method) {
+  if (!page.hidden.delete(method)) page.hidden.add(method);
+  for (const button of all(".legend [data-method]")) {
+    button.setAttribute("aria-pressed", String(!page.hidden.has(Number(button.dataset.method))));
+  }
+  showCards();
+  refresh();
+}
+
+function sortBy(column) {
+  order.descending = order.column === column && !order.descending;
+  order.column = column;
+  sortRows();
+}
+
+function sortRows() {
+  const table = document.querySelector("#overview-table table");
+  if (order.column === null || table === null) return;
+  const value = (row) => {
+    const cell = row.children[order.column];
+    if (cell.classList.contains("text") || cell.tagName === "TH") return cell.textContent;
+    return cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  };
+  const sign = order.descending ? -1 : 1;
+  const rows = all("tbody tr", table).sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return (x === null) - (y === null);
+    return sign * (typeof x === "string" ? x.localeCompare(y, undefined, { numeric: true }) : x - y);
+  });
+  table.tBodies[0].append(...rows);
+  all("thead th", table).forEach((head, column) => {
+    if (column !== order.column) head.removeAttribute("aria-sort");
+    else head.setAttribute("aria-sort", order.descending ? "descending" : "ascending");
+  });
+}
+
+function startSlider() {
+  const slider = byId("epoch");
+  if (slider === null) return;
+  const points = setting().charts.paths.figures.answer.data.flatMap((trace) => trace.customdata);
+  page.epochs = [...new Set(points.map(([epoch]) => epoch))].sort((a, b) => a - b);
+  slider.max = String(page.epochs.length - 1);
+  slider.value = slider.max;
+  showEpoch();
+}
+
+function showEpoch() {
+  page.epoch = page.epochs[Number(byId("epoch").value)] ?? 0;
+  byId("epoch-shown").textContent = `epoch ${page.epoch}`;
+  byId("epoch").setAttribute("aria-valuetext", `epoch ${page.epoch}`);
+  refresh(all("[data-chart=paths]"));
+}
+
+function stopPlaying() {
+  window.clearInterval(page.timer);
+  page.timer = null;
+  if (byId("play")) byId("play").textContent = "Play";
+}
+
+function play() {
+  if (page.timer !== null) return stopPlaying();
+  const slider = byId("epoch");
+  if (slider.value === slider.max) slider.value = "0";
+  byId("play").textContent = "Pause";
+  page.timer = window.setInterval(() => {
+    if (slider.value === slider.max) return stopPlaying();
+    slider.value = String(Number(slider.value) + 1);
+    return showEpoch();
+  }, Math.max(60, 4000 / (Number(slider.max) + 1)));
+  return showEpoch();
+}
+
+async function copy(button) {
+  try {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it and press Ctrl+C";
+  }
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+}
+
+function listen() {
+  const chosen = {
+    setting: (value) => {
+      page.setting = Number(value);
+      unmount();
+      byId("content").innerHTML = setting().html;
+      showSetting();
+    },
+    reading: (value) => {
+      page.reading = value;
+      showReading();
+    },
+    reference: showReading,
+    log: () => refresh(),
+  };
+  document.addEventListener("change", ({ target }) => chosen[target.id || target.name]?.(target.value));
+  document.addEventListener("input", ({ target }) => {
+    if (target.id !== "epoch") return;
+    stopPlaying();
+    showEpoch();
+  });
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest("button");
+    if (button === null) return;
+    if (button.id === "play") play();
+    else if (button.id === "show-all") {
+      page.all = true;
+      showCards();
+      refresh();
+    } else if (button.dataset.copy !== undefined) copy(button);
+    else if (button.dataset.method !== undefined) toggle(Number(button.dataset.method));
+    else if (button.closest("th") !== null) sortBy([...button.closest("tr").children].indexOf(button.closest("th")));
+  });
+}
+
+// Theme and print.
+
+function applyTheme() {
+  const chosen = document.querySelector("#theme input:checked").value;
+  const theme = printing.matches || root.dataset.printing !== undefined ? "light" : chosen;
+  root.dataset.shade = theme === "dark" || (theme === "auto" && darkSystem.matches) ? "dark" : "light";
+}
+
+function retheme() {
+  applyTheme();
+  if (page.data === null) return;
+  if (root.dataset.printing === undefined) refresh();
+  else refreshAll();
+}
+
+function beforePrint() {
+  root.dataset.printing = "";
+  retheme();
+}
+
+function afterPrint() {
+  delete root.dataset.printing;
+  retheme();
+}
+
+function startTheme() {
+  const known = ["light", "dark"].includes(root.dataset.theme) ? root.dataset.theme : "auto";
+  document.querySelector(`#theme input[value="${known}"]`).checked = true;
+  applyTheme();
+  byId("theme").addEventListener("change", (event) => {
+    try {
+      window.localStorage.setItem("socrates-theme", event.target.value);
+    } catch {
+      // Some browsers refuse storage to files; the choice then lasts as long as the page.
+    }
+    retheme();
+  });
+  darkSystem.addEventListener("change", retheme);
+  printing.addEventListener("change", (event) => (event.matches ? beforePrint() : afterPrint()));
+  window.addEventListener("beforeprint", beforePrint);
+  window.addEventListener("afterprint", afterPrint);
 }
 
 async function inflate(id) {
@@ -23,172 +317,19 @@ async function inflate(id) {
   return new Response(stream).text();
 }
 
-function chosenTheme() {
-  return document.querySelector("#theme input:checked").value;
-}
-
-function applyTheme() {
-  const theme = printing.matches || document.documentElement.dataset.printing !== undefined ? "light" : chosenTheme();
-  const dark = theme === "dark" || (theme === "auto" && darkSystem.matches);
-  document.documentElement.dataset.shade = dark ? "dark" : "light";
-}
-
-function remember(theme) {
-  try {
-    window.localStorage.setItem("socrates-theme", theme);
-  } catch {
-    // Some browsers refuse storage to files; the choice then lasts as long as the page.
-  }
-}
-
-function recall() {
-  const theme = document.documentElement.dataset.theme;
-  document.querySelector(`#theme input[value="${["light", "dark"].includes(theme) ? theme : "auto"}"]`).checked = true;
-}
-
-function showReading() {
-  const known = setting().methods.some((method) => method.unknown);
-  for (const input of document.querySelectorAll("#reading input")) {
-    input.disabled = !known;
-    input.checked = input.value === page.reading;
-  }
-  const chosen = page.data.readings.find((reading) => reading.key === page.reading);
-  byId("explain").textContent = known ? chosen.explain : "No method here has an unknown class, so there is one reading.";
-  byId("paths-reading").hidden = !known || page.reading === "answer";
-}
-
-function showSetting() {
-  stopPlaying();
-  page.hidden.clear();
-  page.all = false;
-  byId("setting").value = String(page.setting);
-  byId("setting-title").textContent = setting().title;
-  startSlider();
-  showReading();
-  drawLegends();
-  drawPanels();
-  drawReference();
-  drawRuns();
-  followReading();
-}
-
-function followReading() {
-  drawOverview();
-  drawMultiples();
-  drawScaling();
-  drawDifferences();
-  refresh();
-}
-
-function startSlider() {
-  const slider = byId("epoch");
-  const epochs = setting().pareto.epochs;
-  slider.max = String(Math.max(epochs.length - 1, 0));
-  slider.value = slider.max;
-  showEpoch();
-}
-
-function showEpoch() {
-  const epochs = setting().pareto.epochs;
-  page.epoch = epochs[Number(byId("epoch").value)] ?? 0;
-  byId("epoch-shown").textContent = `epoch ${page.epoch}`;
-  byId("epoch").setAttribute("aria-valuetext", `epoch ${page.epoch}`);
-  refresh([document.querySelector('[data-chart="paths"]')]);
-}
-
-function stopPlaying() {
-  window.clearInterval(page.timer);
-  page.timer = null;
-  byId("play").textContent = "Play";
-}
-
-function play() {
-  if (page.timer !== null) return stopPlaying();
-  const slider = byId("epoch");
-  if (slider.value === slider.max) slider.value = "0";
-  byId("play").textContent = "Pause";
-  const step = Math.max(60, 4000 / (Number(slider.max) + 1));
-  page.timer = window.setInterval(() => {
-    if (slider.value === slider.max) return stopPlaying();
-    slider.value = String(Number(slider.value) + 1);
-    showEpoch();
-  }, step);
-  return showEpoch();
-}
-
-function listen() {
-  byId("setting").addEventListener("change", (event) => {
-    page.setting = Number(event.target.value);
-    showSetting();
-  });
-  byId("reading").addEventListener("change", (event) => {
-    page.reading = event.target.value;
-    showReading();
-    followReading();
-  });
-  byId("epoch").addEventListener("input", () => {
-    stopPlaying();
-    showEpoch();
-  });
-  byId("play").addEventListener("click", play);
-  byId("log").addEventListener("change", () => refresh());
-  byId("reference").addEventListener("change", drawDifferences);
-  byId("show-all").addEventListener("click", () => {
-    page.all = true;
-    drawMultiples();
-  });
-}
-
-function listenToTheme() {
-  byId("theme").addEventListener("change", () => {
-    remember(chosenTheme());
-    retheme();
-  });
-  darkSystem.addEventListener("change", retheme);
-  printing.addEventListener("change", (event) => (event.matches ? beforePrint() : afterPrint()));
-  window.addEventListener("beforeprint", beforePrint);
-  window.addEventListener("afterprint", afterPrint);
-}
-
-function recolour() {
-  applyTheme();
-  if (page.data === null) return;
-  drawLegends();
-}
-
-function retheme() {
-  recolour();
-  if (document.documentElement.dataset.printing === undefined) refresh();
-  else refreshAll();
-}
-
-function beforePrint() {
-  document.documentElement.dataset.printing = "";
-  recolour();
-  refreshAll();
-}
-
-function afterPrint() {
-  delete document.documentElement.dataset.printing;
-  retheme();
-}
-
 async function start() {
   page.data = JSON.parse(await inflate("packed-data"));
-  if (page.data.settings.length === 0) return;
   listen();
   showSetting();
-  document.documentElement.dataset.ready = "data";
+  root.dataset.ready = "data";
   const script = document.createElement("script");
   script.textContent = await inflate("packed-plotly");
   document.head.append(script);
-  document.documentElement.dataset.ready = "charts";
+  root.dataset.ready = "charts";
   if (printing.matches) beforePrint();
   else refresh();
 }
 
-recall();
-applyTheme();
-listenToTheme();
+startTheme();
 // Two frames after the document is there, the heading and the table have been painted.
 document.addEventListener("DOMContentLoaded", () => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(start))));

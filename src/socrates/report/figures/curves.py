@@ -2,122 +2,221 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from socrates.report.aggregate import Group
-from socrates.report.figures.ink import LINES, ceiling, draw_band, epoch_axis, few, grey_box, group_line, tidy
-from socrates.report.style import Style
+from ..results import Band, Results, bands
+from ..style import Style
+from ..vocabulary import CURVES, CURVES_NOTE, USUAL_READING, Curve
+from .chart import Chart, Json, Section, axis_title, figure, log_axis, numbers, scatter
+from .compose import SINGLE, Drawing, Panel
+from .ink import GREY, LINES, Handles, line_handle, method_handle, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[Any]
-
-# Methods whose second phase begins halfway through training unless their options say otherwise.
-HALFWAY = ("ccl_sc",)
+DRAWN = {  # by the name of the figure
+    "accuracy": "val_accuracy",
+    "ece": "val_ece",
+    "ada-ece": "val_ada_ece",
+    "cw-ece": "val_cw_ece",
+    "nll": "val_nll",
+    "weight-norm": "weight_norm",
+}
+SHOWN = ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece")  # on the page
+MOST_SHADED = 8  # methods in one panel; from here on their bands would hide each other
+MAX_POINTS = 150  # of a curve on the page: more cannot be seen at its width
+STEEP = 0.05  # the share of the first epochs that may leave the frame, or all that follows would look flat
+SECTION = Section(
+    "curves",
+    "Curves",
+    "Mean over seeds; the band is one standard deviation. Each method's loss is its own, so compare shapes there, and "
+    f"heights in the other panels. {CURVES_NOTE}",
+    before='<p class="choose"><label><input type="checkbox" id="log" checked> <span>Logarithmic loss and ECE</span>'
+    "</label></p>",
+    empty="No curves were recorded.",
+)
 
 
 @dataclass(frozen=True)
-class Band:
-    """A number of each epoch: mean over the seeds, and mean -/+ their standard deviation; NaN where no run has it."""
+class Line:
+    """A band with its colour, and what else matplotlib should know of its line."""
 
-    label: str
-    epochs: Array  # (E,)
-    mean: Array
-    low: Array
-    high: Array
+    band: Band
+    colour: str
+    look: Mapping[str, Any] = field(default_factory=dict)
 
 
-def band(group: Group, key: str, factor: float = 1.0) -> Band | None:
-    """The curve of a recorded number times `factor`; None if no run of the group ever recorded it.
+@dataclass(frozen=True)
+class Lines:
+    """What a panel of curves shows: lines, limits, a legend, and the epochs at which a method changes its loss."""
 
-    The deviation has n - 1 below it; where only one run has a value, the band is as thin as the line.
-    """
-    values = group.curve(key)  # (runs, E)
-    known = np.isfinite(values)
-    if not known.any():
-        return None
-    return Band(group.label, group.epochs, *mean_and_band(factor * values))
-
-
-def mean_and_band(values: Array) -> tuple[Array, Array, Array]:
-    """Mean, mean - std and mean + std over the first axis, values that are not finite left out.
-
-    >>> mean, low, high = mean_and_band(np.array([[1.0, 2.0, np.nan], [3.0, np.nan, np.nan]]))
-    >>> mean, high.round(2)
-    (array([ 2., 2., nan]), array([3.41, 2. , nan]))
-    """
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    squares = np.where(known, values - mean, 0.0) ** 2
-    spread = np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1))
-    return mean, mean - spread, mean + spread
+    lines: Sequence[Line]
+    ylabel: str
+    limits: tuple[float | None, float | None] = (0, None)
+    switches: Sequence[int] = ()
+    handles: Handles = field(default_factory=list)  # those of the lines themselves if there are none
+    shaded: bool = True
 
 
-def loss_curves(groups: Sequence[Group]) -> dict[str, tuple[Band | None, Band | None]]:
-    """Training and validation loss of each group by label; None for one that was never recorded."""
-    return {group.label: (band(group, "train_loss"), band(group, "val_loss")) for group in groups}
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """Losses, in two panels if the methods are many, then one figure a number."""
+    losses = losses_data(members, look)
+    if losses.lines:
+        halves = [losses]
+        if len(members) > MOST_SHADED:
+            kinds = [
+                [line for line in losses.lines if line.look["linestyle"] == LINES[dash]] for dash in ("solid", "dash")
+            ]
+            halves = [replace(losses, lines=lines) for lines in kinds]
+        panels = [Panel("", draw_lines, half) for half in halves]
+        size = SINGLE if len(halves) == 1 else (4.2, 3.8)
+        yield Drawing("losses", "training and validation loss", panels, size=size, shared=True)
+    for name, key in DRAWN.items():
+        curve = CURVES[key]
+        found = bands(members, key, curve.factor)
+        if found:
+            data = Lines(method_lines(found, look), curve.title, _limits(curve, found), switch_epochs(members))
+            data = replace(data, handles=_handles(found, look), shaded=len(members) <= MOST_SHADED)
+            yield Drawing(name, curve.title.removesuffix(", %"), [Panel("", draw_lines, data)])
 
 
-def switch_epoch(group: Group) -> int | None:
-    """The first epoch of the second phase of a two-phase method; None if the runs have one phase.
-
-    Phase one lasts for `start_epoch` epochs, so the loss changes in the epoch after it.
-    """
-    start = dict(group.experiment.method.options).get("start_epoch")
-    if start is None and group.method in HALFWAY:
-        start = group.setting.epochs // 2
-    if not isinstance(start, int | float) or not 0 < start < group.epochs[-1]:
-        return None
-    return int(start) + 1
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """A small panel for each number of the page."""
+    return curve_charts(members, look, SHOWN, steep=True)
 
 
-def bands(groups: Sequence[Group], key: str, factor: float = 1.0) -> list[Band]:
-    """The curves of the groups that recorded the number."""
-    found = [band(group, key, factor) for group in groups]
-    return [curve for curve in found if curve is not None]
+def losses_data(members: Sequence[Results], look: Mapping[str, Style]) -> Lines:
+    """Training losses solid, validation losses dashed."""
+    solid = {label: replace(style, dash="solid") for label, style in look.items()}
+    dashed = {label: replace(style, dash="dash") for label, style in look.items()}
+    train, val = bands(members, "train_loss"), bands(members, "val_loss")
+    kinds = [
+        line_handle(words, linestyle=LINES[dash]) for words, dash in (("training", "solid"), ("validation", "dash"))
+    ]
+    return Lines(
+        method_lines(train, solid) + method_lines(val, dashed),
+        "loss",
+        (0, ceiling([*train, *val])),
+        switch_epochs(members),
+        [*kinds, *_handles([*train, *val], solid)],
+        len(members) <= MOST_SHADED,
+    )
 
 
-def draw_losses(
-    axes: Axes,
-    curves: Mapping[str, tuple[Band | None, Band | None]],
-    styles: Mapping[str, Style],
-    switches: Sequence[int] = (),
-) -> None:
-    """Training losses solid, validation losses dashed, a grey box at each epoch where a method changes its loss."""
-    drawn = [curve for pair in curves.values() for curve in pair if curve is not None]
-    for rank, (label, pair) in enumerate(curves.items()):
-        for curve, dash in zip(pair, ("solid", "dash"), strict=True):
-            if curve is not None:
-                line = {**group_line(styles[label], len(curve.epochs), rank), "linestyle": LINES[dash]}
-                draw_band(axes, curve, styles[label].colour, few(curves), **line)
-    _limit(axes, drawn, switches)
-    axes.set_ylabel("loss")
+def switch_epochs(members: Sequence[Results]) -> list[int]:
+    """Where some method changes its loss."""
+    return sorted({epoch for one in members if (epoch := one.switch_epoch) is not None})
 
 
-def draw_bands(
-    axes: Axes, bands: Sequence[Band], styles: Mapping[str, Style], ylabel: str, switches: Sequence[int] = ()
-) -> None:
-    """One curve a group, with the shade of its seeds as long as the curves are few."""
-    for rank, curve in enumerate(bands):
-        style = styles[curve.label]
-        draw_band(axes, curve, style.colour, few(bands), **group_line(style, len(curve.epochs), rank))
-    _limit(axes, bands, switches)
-    axes.set_ylabel(ylabel)
+def method_lines(found: Sequence[Band], look: Mapping[str, Style]) -> list[Line]:
+    """Each curve in its method's look: its dash, and a few markers that start at different places."""
+    lines: list[Line] = []
+    for rank, curve in enumerate(found):
+        style, step = look[curve.label], max(1, len(curve.epochs) // 6)
+        marks = {"marker": style.marker, "markersize": 3.5, "markevery": ((rank * step) // 4 % step, step)}
+        lines.append(Line(curve, style.colour, {"linestyle": LINES[style.dash], **marks}))
+    return lines
 
 
-def _limit(axes: Axes, drawn: Sequence[Band], switches: Sequence[int]) -> None:
-    epoch_axis(axes, drawn)
-    top = ceiling(drawn)
-    if top is not None:
-        axes.set_ylim(0, top)
-    for epoch in switches:
-        grey_box(axes, epoch, 0.02 * max(curve.epochs[-1] for curve in drawn))
+def draw_lines(axes: Axes, data: Lines) -> Handles:
+    """Each mean as a line, the deviation of its seeds as a shade, a grey box where a method changes its loss."""
+    from matplotlib.patches import Patch
+
+    drawn: Handles = []
+    curves = [line.band for line in data.lines]
+    for line, curve in zip(data.lines, curves, strict=True):
+        drawn += axes.plot(curve.epochs, curve.mean, color=line.colour, **{"linewidth": 1.4, **line.look})
+        if data.shaded and np.any(curve.high > curve.low):
+            axes.fill_between(curve.epochs, curve.low, curve.high, color=line.colour, alpha=0.16, linewidth=0)
+    if curves:
+        first, last = min(c.epochs[0] for c in curves), max(c.epochs[-1] for c in curves)
+        axes.set_xlim(float(first), float(max(last, first + 1)))
+        for epoch in data.switches:
+            axes.axvspan(epoch - 0.01 * last, epoch + 0.01 * last, color=GREY, alpha=0.22, linewidth=0, zorder=0.5)
+    axes.set(xlabel="epoch", ylabel=data.ylabel, ylim=data.limits)
     tidy(axes)
+    box = [Patch(color=GREY, alpha=0.22, label="change of loss")] if data.switches else []
+    return [*(data.handles or drawn), *box]
+
+
+def ceiling(curves: Sequence[Band]) -> float | None:
+    """An upper limit that neither the first epochs nor one diverging curve can push away.
+
+    In the second half of training, three quarters of the curves stay below some value: the limit holds four times that
+    value, and all that stays below ten times it.
+    """
+    finite = [curve.mean[np.isfinite(curve.mean)] for curve in curves]
+    finite = [mean for mean in finite if len(mean)]
+    if not finite:
+        return None
+    late = np.array([mean[len(mean) // 2 :].max() for mean in finite])
+    usual = float(np.quantile(late, 0.75))
+    reach = max(4 * usual, 1.1 * float(late[late <= 10 * usual].max(initial=0.0)))
+    top = min(max(float(mean.max()) for mean in finite), reach)
+    return 1.05 * top if top > 0 else None
+
+
+def _limits(curve: Curve, found: Sequence[Band]) -> tuple[float | None, float | None]:
+    """From 0 on; accuracy has its ceiling at 100, and the distance from there is what is limited."""
+    if "accuracy" not in curve.name:
+        return 0, ceiling(found)
+    return max(0.0, 100 - (ceiling([replace(own, mean=100 - own.mean) for own in found]) or 100.0)), 100.0
+
+
+def _handles(found: Sequence[Band], look: Mapping[str, Style]) -> Handles:
+    return [method_handle(label, look[label]) for label in dict.fromkeys(curve.label for curve in found)]
+
+
+def curve_charts(
+    members: Sequence[Results],
+    look: Mapping[str, Style],
+    names: Sequence[str],
+    steep: bool = False,
+    only: Callable[[Results], bool] = lambda one: True,
+) -> list[Chart]:
+    """A chart for each number that some of them recorded."""
+    place = {one.label: index for index, one in enumerate(members)}
+    made: list[Chart] = []
+    for curve in map(CURVES.__getitem__, names):
+        found = bands([one for one in members if only(one)], curve.name, curve.factor)
+        if not found:
+            continue
+        linear = {"range": _range(found, steep), "tickformat": ".3~g"}
+        log, at = log_axis(np.concatenate([own.mean for own in found])) if curve.log else (None, numbers)
+        traces = [trace for own in found for trace in _traces(own, place[own.label], look[own.label], at)]
+        shown = figure(traces, xaxis={"title": axis_title("epoch")}, yaxis=log or linear)
+        title = curve.title[0].upper() + curve.title[1:]
+        made.append(Chart(curve.name, title, {USUAL_READING: shown}, linear=linear if log else None))
+    return made
+
+
+def _traces(curve: Band, place: int, style: Style, at: Any) -> list[Json]:
+    kept = thinned(len(curve.epochs))
+    epochs, mean, low, high = (values[kept] for values in (curve.epochs, curve.mean, curve.low, curve.high))
+    line = {"color": f"m{place}", "dash": style.dash, "width": 2}
+    hover = "epoch %{x}<br>%{customdata[0]:.4~g}"
+    middle = scatter(place, curve.label, epochs.tolist(), at(mean), (mean,), hover, mode="lines", line=line)
+    if not np.nan_to_num(high - low).max(initial=0.0) > 0:
+        return [middle]
+    edge = {**middle, "line": {"width": 0}, "hoverinfo": "skip", "hovertemplate": None}
+    return [{**edge, "y": at(low)}, {**edge, "y": at(high), "fill": "tonexty", "fillcolor": f"m{place} 26"}, middle]
+
+
+def _range(found: Sequence[Band], steep: bool) -> list[float | None]:
+    values = np.concatenate([own.mean[int(STEEP * len(own.mean)) if steep else 0 :] for own in found])
+    low, high = np.nanmin(values), np.nanmax(values)
+    room = 0.06 * (high - low) or 0.5 * abs(high) or 1.0
+    return numbers(np.array([max(low - room, -0.03 * (high + room)) if low >= 0 else low - room, high + room]))
+
+
+def thinned(length: int) -> Any:
+    """Places of at most MAX_POINTS of `length` values, evenly spread, both ends among them.
+
+    >>> thinned(3), len(thinned(1000))
+    (array([0, 1, 2]), 150)
+    """
+    return np.unique(np.linspace(0, length - 1, min(length, MAX_POINTS)).round().astype(int))

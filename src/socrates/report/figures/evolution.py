@@ -2,82 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from socrates.report.aggregate import Group
-from socrates.report.figures.curves import Band, band
-from socrates.report.figures.ink import draw_band, epoch_axis, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from ..results import Results, bands
+from ..style import Style
+from ..vocabulary import CURVES
+from .chart import Chart, Section
+from .compose import Drawing, Panel
+from .curves import Line, Lines, curve_charts, draw_lines
 
 # The paper's colours, which stand for quantities here, not for methods.
-COLOURS = {"beta": "#E58600", "target": "#0072B2", "ece": "#C1121F", "error": "#1A1A1A"}
-NAMES = {"beta": "penalty β", "target": "target t", "ece": "ECE", "error": "error"}
-# What a run that names no option has been trained with.
-DEFAULTS = {"gamma": 2.0, "alpha": 0.99}
+COLOURS = {"beta": "#E58600", "target": "#0072B2", "val_ece": "#C1121F", "error": "#1A1A1A"}
+SECTION = Section(
+    "evolution",
+    "β and target",
+    "β weighs the pull towards “unknown”, the target t is how much the labels are still believed; both are means over "
+    "the training samples of an epoch.",
+    "panels two",
+    empty="No method here has a β or a moving target.",
+)
 
 
-def evolution(group: Group) -> dict[str, Band]:
-    """Curves of beta, target, ece and error as shares, 0 to 1; what was not recorded is left out."""
-    found = {
-        "beta": band(group, "beta"),
-        "target": band(group, "target"),
-        "ece": band(group, "val_ece"),
-        "error": error_band(group),
-    }
-    return {name: curve for name, curve in found.items() if curve is not None}
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """A panel for each method that has a penalty; the Socrates losses among them also by gamma and alpha."""
+    moving = [one for one in members if bands([one], "beta")]
+    if moving:
+        yield evolution_drawing("penalty and target in training, ECE and error in validation", moving)
+    grid = evolution_grid(members)
+    if len(grid) > 1:
+        yield grid_drawing("Socrates loss for each γ (rows) and α (columns)", grid)
 
 
-def error_band(group: Group, factor: float = 1.0) -> Band | None:
-    """The validation error of each epoch, 1 - accuracy, times `factor`."""
-    curve = band(group, "val_accuracy")
-    if curve is None:
-        return None
-    mean, low, high = (factor * (1 - values) for values in (curve.mean, curve.high, curve.low))
-    return Band(curve.label, curve.epochs, mean, low, high)
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """Penalty and target of all methods."""
+    return curve_charts(members, look, ("beta", "target"))
 
 
-def evolution_grid(groups: Sequence[Group]) -> dict[tuple[float, float], dict[str, Band]]:
-    """The evolution for each (gamma, alpha) of the plain Socrates loss, in rising order.
-
-    Of two groups with the same pair the first counts; groups that recorded no beta are left out.
-    """
-    grid: dict[tuple[float, float], dict[str, Band]] = {}
-    for group in groups:
-        curves = evolution(group) if group.method == "socrates" else {}
-        if "beta" in curves:
-            grid.setdefault(gamma_alpha(group), curves)
-    return dict(sorted(grid.items()))
+def evolution_drawing(title: str, members: Sequence[Results]) -> Drawing:
+    """One panel a label."""
+    wide = 4.6 if len(members) == 1 else 2.4
+    panels = [Panel(one.label, draw_lines, evolution(one)) for one in members]
+    return Drawing("evolution", title, panels, size=(wide, wide / 1.35), shared=True)
 
 
-def gamma_alpha(group: Group) -> tuple[float, float]:
-    """The two hyperparameters of a Socrates group, defaults filled in."""
-    options: dict[str, Any] = {**DEFAULTS, **dict(group.experiment.method.options)}
-    return float(options["gamma"]), float(options["alpha"])
-
-
-def draw_evolution(axes: Axes, data: Mapping[str, Band]) -> None:
-    """The four curves on one scale, in the paper's colours."""
-    for name, curve in data.items():
-        draw_band(axes, curve, COLOURS[name], label=NAMES[name])
-    epoch_axis(axes, list(data.values()))
-    axes.set_ylim(0, 1)
-    axes.set_ylabel("share")
-    tidy(axes)
-
-
-def draw_evolution_grid(figure: Figure, grid: Mapping[tuple[float, float], Mapping[str, Band]]) -> None:
+def grid_drawing(title: str, grid: Mapping[tuple[float, float], Lines]) -> Drawing:
     """One panel a configuration: a row for each gamma, a column for each alpha; missing ones stay empty."""
     gammas, alphas = (sorted({pair[place] for pair in grid}) for place in (0, 1))
-    panels = figure.subplots(len(gammas), len(alphas), sharex=True, sharey=True, squeeze=False)
-    for row, gamma in enumerate(gammas):
-        for column, alpha in enumerate(alphas):
-            axes = panels[row, column]
-            data = grid.get((gamma, alpha))
-            axes.set_title(f"γ = {gamma:g}, α = {alpha:g}" + ("" if data else ": no runs"), fontsize=8)
-            draw_evolution(axes, data or {})
-    for axes in panels.flat:
-        axes.label_outer()
+    panels = [
+        Panel(
+            f"γ = {gamma:g}, α = {alpha:g}" + ("" if (gamma, alpha) in grid else ": no runs"),
+            draw_lines,
+            grid.get((gamma, alpha), Lines([], "share", (0, 1))),
+        )
+        for gamma in gammas
+        for alpha in alphas
+    ]
+    return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True)
+
+
+def evolution(results: Results) -> Lines:
+    """Curves of beta, target, ECE and error as shares, 0 to 1, in the paper's colours."""
+    return Lines(quantity_lines(results, COLOURS), "share", (0, 1))
+
+
+def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[Line]:
+    """Lines of recorded quantities, each in its own colour; what was not recorded is left out."""
+    return [
+        Line(curve, colour, {"label": CURVES[name].short})
+        for name, colour in colours.items()
+        for curve in bands([results], name)
+    ]
+
+
+def evolution_grid(members: Sequence[Results]) -> dict[tuple[float, float], Lines]:
+    """The evolution for each (gamma, alpha) of the plain Socrates loss, in rising order.
+
+    Of two with the same pair the first counts; those that recorded no beta are left out.
+    """
+    grid: dict[tuple[float, float], Lines] = {}
+    for one in members:
+        if one.method.name == "socrates" and bands([one], "beta"):
+            gamma, alpha = (float(dict(one.method.options)[name] or 0) for name in ("gamma", "alpha"))
+            grid.setdefault((gamma, alpha), evolution(one))
+    return dict(sorted(grid.items()))

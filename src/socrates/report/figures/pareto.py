@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from socrates import pareto
-from socrates.report.aggregate import Group
-from socrates.report.figures.curves import mean_and_band
-from socrates.report.figures.ink import GREY, LINES, RED, annotate_apart, tidy
-from socrates.report.style import Style
+
+from ..results import Results, mean_and_band
+from ..style import Style
+from ..vocabulary import READINGS, SPLITS, USUAL_READING
+from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
+from .compose import Drawing, Panel
+from .ink import GREY, LINES, RED, Handles, annotate_apart, line_handle, method_handle, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,25 +27,74 @@ Array = NDArray[Any]
 
 MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
+PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
+BETTER = "lower left is better"
+PLAYER = """<div class="player">
+  <button type="button" id="play" aria-label="Play the epochs">Play</button>
+  <input type="range" id="epoch" min="0" max="0" value="0" step="1" aria-label="Epoch">
+  <output id="epoch-shown" for="epoch"></output>
+</div>
+<p class="small" id="paths-reading" hidden>Epochs are recorded under the reading “answer”, whichever is chosen.</p>"""
+SECTION = Section(
+    "pareto",
+    "Error and calibration",
+    "Lower left is better; both axes are logarithmic. A path is a method's way through training; below the dotted line "
+    "the calibration error is under 10 %.",
+    "pair",
+    empty="No method here has an error and an ECE.",
+)
 
 
 @dataclass(frozen=True)
-class EpochPath:
-    """Validation error and ECE at some epochs, mean over the seeds, in percent."""
+class Trail:
+    """Places of a label in the plane, in percent: its epochs, its runs, or itself under scalers, named by `steps`.
+
+    Those from `start` on must be in the frame; `end` stands for all of them.
+    """
 
     label: str
-    epochs: Array
     error: Array
     ece: Array
+    end: tuple[float, float]
+    steps: Sequence[Any] = ()
+    start: int = 0
 
 
 @dataclass(frozen=True)
-class FinalPoint:
-    """Error and ECE of each run at its end, (runs,) each, in percent."""
+class Plane:
+    """What is drawn in a plane of error and ECE; `collapsed` says of labels with collapsed runs how many they are."""
 
-    label: str
-    error: Array
-    ece: Array
+    trails: Sequence[Trail]
+    look: Mapping[str, Style]
+    collapsed: Mapping[str, str] = field(default_factory=dict)
+
+
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """Paths over the epochs, and ends on test and validation data."""
+    collapsed = collapsed_labels(members)
+    step = usual_step(max((len(one.epochs) for one in members), default=0))
+    shown = {"pareto-epochs": (draw_paths, epoch_paths(members, step), f"validation error and ECE every {step} epochs")}
+    for split in ("test", "val"):
+        ends = final_points(members, split)
+        shown[f"pareto-{split}"] = (draw_points, ends, f"{SPLITS[split].lower()} error and ECE")
+    for name, (draw, trails, title) in shown.items():
+        if trails:
+            yield Drawing(name, f"{title}, {BETTER}", [Panel("", draw, Plane(trails, look, collapsed))])
+
+
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """The paths, with a slider for the epochs, and the ends."""
+    longest = max((len(one.epochs) for one in members), default=0)
+    paths = epoch_paths(members, every=max(1, math.ceil(longest / PATH_POINTS)))
+    found = by_reading(members, tuple(READINGS), lambda reading: final_points(members, "test", reading))
+    ends = {reading: _final_figure(points, members, look) for reading, points in found.items() if points}
+    through = {USUAL_READING: "validation, mean over seeds"}
+    ringed = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
+    made: list[Chart] = []
+    if paths:
+        path = {USUAL_READING: _path_figure(paths, members, look)}
+        made.append(Chart("paths", "Through training", path, through, "tall", after=PLAYER))
+    return [*made, Chart("final", "At the end", ends, ringed, "tall")] if ends else made
 
 
 def usual_step(epochs: int) -> int:
@@ -53,115 +106,121 @@ def usual_step(epochs: int) -> int:
     return next((step for step in (25, 10, 5, 2) if epochs >= 6 * step), 1)
 
 
-def epoch_paths(groups: Sequence[Group], every: int = 25) -> list[EpochPath]:
-    """The paths of the groups at the first, the last and every `every`-th epoch; epochs without numbers left out."""
-    paths: list[EpochPath] = []
-    for group in groups:
-        epochs = group.epochs
-        error = 100 * (1 - mean_and_band(group.curve("val_accuracy"))[0])
-        ece = 100 * mean_and_band(group.curve("val_ece"))[0]
+def epoch_paths(members: Sequence[Results], every: int = 25) -> list[Trail]:
+    """Mean validation error and ECE at the first, the last and every `every`-th epoch, where there are numbers.
+
+    The second half of a path, from the epoch nearest to the middle, must be seen.
+    """
+    paths: list[Trail] = []
+    for one in members:
+        epochs = one.epochs
+        error = 100 * (1 - mean_and_band(one.curve("val_accuracy"))[0])
+        ece = 100 * mean_and_band(one.curve("val_ece"))[0]
         known = np.isfinite(error) & np.isfinite(ece)
-        chosen = known & ((epochs % every == 0) | (epochs == epochs[0]) | (epochs == epochs[-1]))
+        chosen = known & ((epochs % every == 0) | (epochs == epochs[:1]) | (epochs == epochs[-1:]))
         if chosen.any():
-            paths.append(EpochPath(group.label, epochs[chosen].astype(int), error[chosen], ece[chosen]))
+            steps, error, ece = epochs[chosen].astype(int), error[chosen], ece[chosen]
+            middle = int(np.abs(steps - steps[-1] / 2).argmin())
+            paths.append(Trail(one.label, error, ece, (float(error[-1]), float(ece[-1])), steps.tolist(), middle))
     return paths
 
 
 def final_points(
-    groups: Sequence[Group], split: str = "test", reading: str = "answer", scaler: str = "none"
-) -> list[FinalPoint]:
-    """Where the runs of each group end; runs without numbers are left out, and groups without such runs."""
-    points: list[FinalPoint] = []
-    for group in groups:
-        accuracy, ece = (group.values(metric, scaler, split, reading) for metric in ("accuracy", "ece"))
+    members: Sequence[Results], split: str = "test", reading: str = USUAL_READING, scaler: str = "none"
+) -> list[Trail]:
+    """Where the runs end, and their mean; runs without numbers are left out, and labels without such runs."""
+    points: list[Trail] = []
+    for one in members:
+        accuracy, ece = (one.values(metric, scaler, split, reading) for metric in ("accuracy", "ece"))
         known = np.isfinite(accuracy) & np.isfinite(ece)
         if known.any():
-            points.append(FinalPoint(group.label, 100 * (1 - accuracy[known]), 100 * ece[known]))
+            error, ece = 100 * (1 - accuracy[known]), 100 * ece[known]
+            points.append(Trail(one.label, error, ece, (float(error.mean()), float(ece.mean()))))
     return points
 
 
-def front_labels(points: Sequence[FinalPoint]) -> list[str]:
-    """The labels of the groups whose mean no other group's mean dominates, by rising error.
+def front_labels(points: Sequence[Trail], collapsed: Mapping[str, str]) -> list[str]:
+    """The labels whose mean no other mean dominates, by rising error; collapsed ones neither join nor dominate.
 
-    >>> one, two = np.array([4.0, 6.0]), np.array([2.0, 2.0])
-    >>> front_labels([FinalPoint("a", one, two), FinalPoint("b", one, two + 1), FinalPoint("c", one + 1, two - 1)])
-    ['a', 'c']
+    >>> nothing = np.empty(0)
+    >>> points = [Trail(label, nothing, nothing, end) for label, end in (("a", (5, 2)), ("b", (5, 3)), ("c", (6, 1)))]
+    >>> front_labels(points, {}), front_labels(points, {"a": "1 of 2 runs"})
+    (['a', 'c'], ['b', 'c'])
     """
-    if not points:
-        return []
-    return [point.label for point in pareto.front(points, key=lambda point: (point.error.mean(), point.ece.mean()))]
+    sound = [point for point in points if point.label not in collapsed]
+    return [point.label for point in pareto.front(sound, key=lambda point: point.end)] if sound else []
 
 
-def collapsed_labels(groups: Iterable[Group]) -> dict[str, str]:
-    """Which groups have collapsed runs, and how many: 'SAT' to '2 of 5 runs'."""
-    counts = {group.label: (sum(run.collapsed is not None for run in group.runs), len(group.runs)) for group in groups}
-    return {label: f"{bad} of {total} run{'s' * (total > 1)}" for label, (bad, total) in counts.items() if bad}
+def collapsed_labels(members: Sequence[Results]) -> dict[str, str]:
+    """Which labels have collapsed runs, and how many: 'SAT' to '2 of 5 runs'."""
+    return {one.label: one.collapse_count for one in members if one.collapses}
 
 
-def draw_paths(
-    axes: Axes, paths: Sequence[EpochPath], styles: Mapping[str, Style], collapsed: Iterable[str] = ()
-) -> None:
+def draw_paths(axes: Axes, data: Plane) -> Handles:
     """Each path with a small mark an epoch, larger ones, with their number, at the middle and at the last epoch.
 
     Paths with collapsed runs have hollow marks with a red edge. The frame holds the second half of the others.
     """
-    bad = set(collapsed)
-    for path in paths:
-        style, marks = styles[path.label], _marks(styles[path.label], path.label in bad)
-        at = _landmarks(path)
+    notes: list[tuple[float, float, str, str]] = []
+    for path in data.trails:
+        style, marks = data.look[path.label], _marks(data, path.label)
+        ends = sorted({path.start, len(path.steps) - 1})
         axes.plot(path.error, path.ece, linestyle=LINES[style.dash], linewidth=1.2, color=style.colour, alpha=0.8)
         axes.plot(path.error, path.ece, markersize=3, **marks)
-        axes.plot(path.error[at], path.ece[at], markersize=7.5, **marks)
-    frame_plane(axes, {path.label: (path.error, path.ece, _landmarks(path)[0]) for path in paths}, bad)
-    numbered = paths if len(paths) <= MOST_NUMBERED else []  # more numbers would only hide each other
-    annotate_apart(
-        axes,
-        [
-            (float(path.error[at]), float(path.ece[at]), str(path.epochs[at]), styles[path.label].colour)
-            for path in numbered
-            for at in reversed(_landmarks(path))
-        ],
-    )
+        axes.plot(path.error[ends], path.ece[ends], markersize=7.5, **marks)
+        notes += [(path.error[at], path.ece[at], str(path.steps[at]), style.colour) for at in reversed(ends)]
+    frame_plane(axes, data)
+    annotate_apart(axes, notes if len(data.trails) <= MOST_NUMBERED else [])  # more would only hide each other
+    return [
+        method_handle(path.label, data.look[path.label], data.collapsed.get(path.label, "")) for path in data.trails
+    ]
 
 
-def draw_points(
-    axes: Axes, points: Sequence[FinalPoint], styles: Mapping[str, Style], collapsed: Iterable[str] = ()
-) -> None:
+def draw_points(axes: Axes, data: Plane) -> Handles:
     """A faint mark a run, a large one their mean, a line through the means that no other dominates.
 
-    Groups with collapsed runs have a hollow mark with a red edge; the frame does not stretch for them.
+    Labels with collapsed runs have a hollow mark with a red edge; they are not on the line, and the frame does not
+    stretch for them.
     """
-    bad = set(collapsed)
-    best = set(front_labels(points))
-    front = sorted((point.error.mean(), point.ece.mean()) for point in points if point.label in best)
+    best = front_labels(data.trails, data.collapsed)
+    front = sorted(point.end for point in data.trails if point.label in best)
     if len(front) > 1:
         axes.plot(*zip(*front, strict=True), color=GREY, linewidth=1, linestyle=LINES["dash"], zorder=1.5)
-    for point in points:
-        style, hollow = styles[point.label], point.label in bad
-        marks: dict[str, Any] = _marks(style, hollow) | ({} if hollow else {"markeredgecolor": "white"})
+    handles: Handles = []
+    for point in data.trails:
+        style, bad = data.look[point.label], data.collapsed.get(point.label, "")
+        marks: dict[str, Any] = _marks(data, point.label) | ({} if bad else {"markeredgecolor": "white"})
         axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=style.colour, alpha=0.4, mew=0)
-        axes.plot([point.error.mean()], [point.ece.mean()], markersize=8.5, zorder=3, **marks)
-    frame_plane(axes, {point.label: (point.error, point.ece, 0) for point in points}, bad)
+        axes.plot(*zip(point.end, strict=True), markersize=8.5, zorder=3, **marks)
+        handles.append(method_handle(point.label, style, bad, linestyle="none"))
+    frame_plane(axes, data)
+    return [*handles, line_handle("not dominated", linewidth=1, linestyle=LINES["dash"])]
 
 
-def frame_plane(axes: Axes, shown: Mapping[str, tuple[Array, Array, int]], bad: Iterable[str]) -> None:
+def frame_plane(axes: Axes, data: Plane) -> None:
     """Limits, the dotted line of acceptable calibration, and above the axes, what ends outside of them.
 
-    `shown` holds for each label its errors, its ECEs and from which position on they must be in the frame. Those of
-    `bad` labels need not be, and earlier positions only as far as they do not make it more than twice as large.
+    Collapsed labels need not be in the frame, and places before a trail's start only as far as they do not make it
+    more than twice as large.
     """
-    excluded = set(bad)
-    sound = {label: item for label, item in shown.items() if label not in excluded} or dict(shown)
+    sound = [trail for trail in data.trails if trail.label not in data.collapsed] or data.trails
     if sound:
-        axes.set_xlim(*_limits([(error, start) for error, _, start in sound.values()]))
-        top = max(_limits([(ece, start) for _, ece, start in sound.values()])[1], 0.5)
+        axes.set_xlim(*_limits([(trail.error, trail.start) for trail in sound]))
+        top = max(_limits([(trail.ece, trail.start) for trail in sound])[1], 0.5)
         axes.set_ylim(0, max(top, 1.08 * ACCEPTABLE_ECE) if top > ACCEPTABLE_ECE / 2 else top)
     axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
     axes.set(xlabel="error, %", ylabel="ECE, %")
     tidy(axes)
-    note = _outside(axes, shown)
-    if note:
-        axes.set_title(textwrap.fill(note, 80), fontsize=7, color=GREY)
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    beyond: list[str] = []
+    for trail in data.trails:
+        (error, ece), bad = trail.end, data.collapsed.get(trail.label)
+        if error > right or ece > top:
+            beyond.append(f"{trail.label} ({f'collapsed: {bad}, ' if bad else ''}error {error:.0f} %, ECE {ece:.0f} %)")
+    notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
+    notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []
+    if notes:
+        axes.set_title(textwrap.fill("; ".join(notes), 80), fontsize=7, color=GREY)
 
 
 def _limits(parts: Sequence[tuple[Array, int]]) -> tuple[float, float]:
@@ -173,22 +232,56 @@ def _limits(parts: Sequence[tuple[Array, int]]) -> tuple[float, float]:
     return max(0.0, low - room), min(max(furthest, high), high + max(high - low, 0.3 * high)) + room
 
 
-def _outside(axes: Axes, shown: Mapping[str, tuple[Array, Array, int]]) -> str:
-    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
-    ends = {label: (float(error[-1]), float(ece[-1])) for label, (error, ece, _) in shown.items()}
-    beyond = [f"{label} (error {e:.0f} %, ECE {c:.0f} %)" for label, (e, c) in ends.items() if e > right or c > top]
-    words = ["outside the frame: " + ", ".join(beyond)] if beyond else []
-    if top < ACCEPTABLE_ECE:
-        words.append(f"the line of {ACCEPTABLE_ECE:g} % lies above")
-    return "; ".join(words)
-
-
-def _marks(style: Style, hollow: bool) -> dict[str, Any]:
-    face, edge = ("white", RED) if hollow else (style.colour, style.colour)
+def _marks(data: Plane, label: str) -> dict[str, Any]:
+    style = data.look[label]
+    face, edge = ("white", RED) if label in data.collapsed else (style.colour, style.colour)
     return {"linestyle": "none", "marker": style.marker, "markerfacecolor": face, "markeredgecolor": edge}
 
 
-def _landmarks(path: EpochPath) -> list[int]:
-    """Positions of the middle epoch, or the marked one nearest to it, and of the last."""
-    middle = int(np.abs(path.epochs - path.epochs[-1] / 2).argmin())
-    return sorted({middle, len(path.epochs) - 1})
+def _path_figure(paths: Sequence[Trail], members: Sequence[Results], look: Mapping[str, Style]) -> Json:
+    """Each path, and a large mark at the epoch of the slider; the page cuts both there."""
+    place = {one.label: index for index, one in enumerate(members)}
+    x, at_x = log_axis(np.concatenate([path.error for path in paths]), "error, %")
+    y, at_y = log_axis(np.concatenate([np.array([ACCEPTABLE_ECE]), *(path.ece for path in paths)]), "ECE, %")
+    hover = "epoch %{customdata[0]}<br>error %{customdata[1]:.2f} %<br>ECE %{customdata[2]:.2f} %"
+    traces: list[Json] = []
+    for path in paths:
+        index, style = place[path.label], look[path.label]
+        shown = np.asarray(path.steps), path.error, path.ece
+        whole = scatter(index, path.label, at_x(path.error), at_y(path.ece), shown, hover)
+        line = {"color": f"m{index}", "dash": style.dash, "width": 1.5}
+        small = {"color": f"m{index}", "size": 3.5}
+        traces.append({**whole, "mode": "lines+markers", "opacity": 0.6, "cut": "until", "line": line, "marker": small})
+        traces.append({**whole, "mode": "markers", "cut": "at", "marker": _mark(index, style, 13)})
+    return figure(traces, xaxis=x, yaxis=y, shapes=[_acceptable_line()])
+
+
+def _final_figure(points: Sequence[Trail], members: Sequence[Results], look: Mapping[str, Style]) -> Json:
+    """The runs small, their mean large, with a ring if it is on the front."""
+    place = {one.label: index for index, one in enumerate(members)}
+    front = front_labels(points, collapsed_labels(members))
+    eces = np.concatenate([point.ece for point in points])
+    x, at_x = log_axis(np.concatenate([point.error for point in points]), "error, %")
+    y, at_y = log_axis(eces, "ECE, %")
+    hover = "error %{customdata[0]:.2f} %<br>ECE %{customdata[1]:.2f} %"
+    traces: list[Json] = []
+    for point in points:
+        index, style = place[point.label], look[point.label]
+        small = {"color": f"m{index}", "symbol": SYMBOLS[style.marker], "size": 6, "opacity": 0.5}
+        large = _mark(index, style, 14, ringed=point.label in front)
+        mean = [np.array([value]) for value in point.end]
+        for (error, ece), marker in (((point.error, point.ece), small), (mean, large)):
+            shown = {"mode": "markers", "marker": marker}
+            traces.append(scatter(index, point.label, at_x(error), at_y(ece), (error, ece), hover, **shown))
+    shapes = [_acceptable_line()] if eces.max() > 0.7 * ACCEPTABLE_ECE else []
+    return figure(traces, xaxis=x, yaxis=y, shapes=shapes)
+
+
+def _mark(place: int, style: Style, size: float, ringed: bool = False) -> Json:
+    ring = {"color": "ink", "width": 2} if ringed else {"color": "card", "width": 1.5}
+    return {"color": f"m{place}", "size": size, "symbol": SYMBOLS[style.marker], "line": ring}
+
+
+def _acceptable_line() -> Json:
+    line = {"dash": "dot", "width": 1.5, "color": "soft"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": line}

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from socrates.metrics import BinStats, predict
-from socrates.metrics.binning import bin_edges, bin_stats
-from socrates.metrics.inputs import Top, open_samples
-from socrates.metrics.predictions import READINGS, Reading
-from socrates.records import Predictions
-from socrates.report.aggregate import Group, mean_std
-from socrates.report.figures.ink import GREY, LINES, tidy, wrapped
-from socrates.report.style import Style
+from socrates.metrics import BinStats
+from socrates.metrics.binning import bin_edges
+
+from ..results import Results
+from ..statistics import mean_std
+from ..style import Style
+from ..vocabulary import READINGS, USUAL_READING
+from .chart import SYMBOLS, Chart, Json, Section, axis_title, by_reading, figure, numbers, scatter
+from .compose import Drawing, Panel
+from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 Z = 1.959964  # two-sided 95 % of a normal distribution
+BAND = "#8080803D"
+SECTION = Section(
+    "reliability",
+    "Reliability",
+    "Accuracy among predictions of like confidence. Below the diagonal a model is overconfident, above it too modest; "
+    "within the grey band it may be chance (95 %). The strip shows where the predictions lie.",
+    "multiples",
+    empty="No logits could be read.",
+    legend=False,
+)
 
 _HISTOGRAM = 0.24  # height of the strip below the diagram
 _TICKS = (0.0, 0.5, 1.0)
@@ -32,12 +43,12 @@ _TICKS = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class ReliabilityData:
-    """The bins of a diagram, pooled over the runs of a group; NaN in an empty bin.
+    """The bins of a diagram, pooled over the runs of a label; NaN in an empty bin.
 
     `low` and `high` enclose the accuracy that a calibrated model would show in that bin, 95 % of the time, by chance:
     confidence -/+ z sqrt(confidence (1 - confidence) / n). A bin outside is miscalibrated, one inside need not be.
     The band belongs to the claim that is tested; one around the measured accuracy would have no width where that is 0
-    or 1, which is where small bins are. The runs of a group answer the same questions, so they are not independent: n
+    or 1, which is where small bins are. The runs of a method answer the same questions, so they are not independent: n
     is the bin's count in one run on average, which keeps the band honest and errs to the wide side.
 
     `ece` is the mean of the runs' own values, as in tables; `floor` what it would be if they were calibrated.
@@ -57,17 +68,62 @@ class ReliabilityData:
     runs: int  # whose logits could be read
 
 
-def reliability_data(group: Group, split: str = "test", reading: str = "answer") -> ReliabilityData:
-    """The diagram of a group under one reading of the unknown class; all counts are 0 if no run can be read."""
-    return _pooled(group, _tops(group, split, (reading,)), split)[reading]
+class Diagram(NamedTuple):
+    """A reliability diagram with its look, and how many of its runs collapsed."""
+
+    data: ReliabilityData
+    style: Style
+    collapsed: str = ""
 
 
-def reliability_readings(group: Group, split: str = "test") -> dict[str, ReliabilityData]:
-    """The diagrams under the four readings; each file of logits is read once.
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """The diagrams of all methods, side by side; none if no logits can be read."""
+    found = [reliability_of(one) for one in members]
+    if any(data.runs for data in found):
+        panels = [
+            Panel(one.label, draw_reliability, Diagram(data, look[one.label], one.collapse_count))
+            for one, data in zip(members, found, strict=True)
+        ]
+        yield Drawing("reliability", "reliability on the test set", panels, size=(2.15, 2.55), shared=True)
 
-    Without an unknown class they are the same, computed once.
-    """
-    return _pooled(group, _tops(group, split, READINGS), split)
+
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """A card for each method."""
+    made: list[Chart] = []
+    for place, one in enumerate(members):
+        found = by_reading([one], tuple(READINGS), lambda reading, one=one: reliability_of(one, reading=reading))
+        figures = {reading: _figure(data, place, look[one.label]) for reading, data in found.items()}
+        captions = {reading: in_words(data) for reading, data in found.items()}
+        made.append(Chart(f"reliability-{place}", one.label, figures, captions, "square", place))
+    return made
+
+
+def reliability_of(results: Results, split: str = "test", reading: str = USUAL_READING) -> ReliabilityData:
+    """The diagram of labelled results under one reading of the unknown class."""
+    floor, _ = mean_std(results.values("ece_floor", split=split, reading=reading))
+    return reliability_data(results.label, results.bins(split, reading), floor)
+
+
+def reliability_data(label: str, runs: Sequence[BinStats], floor: float = float("nan")) -> ReliabilityData:
+    """The diagram of the bins of one or more runs; all counts are 0 if there are none."""
+    pooled = sum(runs[1:], start=runs[0]) if runs else BinStats(*np.zeros((3, 1)))
+    edges = bin_edges(len(pooled.count))
+    confidence, accuracy = pooled.mean(pooled.confidence), pooled.mean(pooled.correct)
+    low, high = chance_band(confidence, pooled.count / max(len(runs), 1))
+    return ReliabilityData(
+        label=label,
+        lower=edges[:-1],
+        upper=edges[1:],
+        confidence=confidence,
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        share=pooled.count / max(pooled.count.sum(), 1),
+        ece=float(np.mean([stats.ece for stats in runs])) if runs else float("nan"),
+        floor=floor,
+        count=pooled.count,
+        runs=len(runs),
+    )
 
 
 def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
@@ -84,59 +140,11 @@ def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
     return np.clip(confidence - reach, 0, 1), np.clip(confidence + reach, 0, 1)
 
 
-def _tops(group: Group, split: str, readings: Sequence[str]) -> dict[str, list[Top]]:
-    """Confidence and correctness of every sample, for each reading a list over the runs that can be read."""
-    tops: dict[str, list[Top]] = {reading: [] for reading in readings}
-    for run in group.runs:
-        try:
-            stored = run.predictions(split)
-            own = {reading: _top(stored, reading) for reading in (readings if run.unknown_class else readings[:1])}
-        except (OSError, ValueError):  # no such file, a damaged one, or logits that are not finite
-            continue
-        for reading in readings:
-            tops[reading].append(own.get(reading) or own[readings[0]])
-    return tops
-
-
-def _top(stored: Predictions, reading: str) -> Top:
-    unknown = stored.logits.shape[1] > stored.num_classes
-    prediction = predict(stored.logits, unknown=cast("Reading", reading) if unknown else None)
-    return open_samples(prediction, stored.labels).top()
-
-
-def _pooled(group: Group, tops: dict[str, list[Top]], split: str) -> dict[str, ReliabilityData]:
-    num_bins = group.runs[0].evaluation.num_bins
-    diagrams: dict[str, ReliabilityData] = {}
-    for reading, of_runs in tops.items():
-        floor, _ = mean_std(group.values("ece_floor", split=split, reading=reading))
-        diagrams[reading] = _diagram(group.label, [bin_stats(top, num_bins) for top in of_runs], num_bins, floor)
-    return diagrams
-
-
-def _diagram(label: str, of_runs: list[BinStats], num_bins: int, floor: float) -> ReliabilityData:
-    pooled = sum(of_runs[1:], start=of_runs[0]) if of_runs else BinStats(*np.zeros((3, num_bins)))
-    edges = bin_edges(num_bins, torch.float64)
-    confidence, accuracy = pooled.mean(pooled.confidence), pooled.mean(pooled.correct)
-    runs = len(of_runs)
-    low, high = chance_band(confidence, pooled.count / max(runs, 1))
-    return ReliabilityData(
-        label=label,
-        lower=edges[:-1],
-        upper=edges[1:],
-        confidence=confidence,
-        accuracy=accuracy,
-        low=low,
-        high=high,
-        share=pooled.count / max(pooled.count.sum(), 1),
-        ece=float(np.mean([stats.ece for stats in of_runs])) if of_runs else float("nan"),
-        floor=floor,
-        count=pooled.count,
-        runs=runs,
-    )
-
-
-def draw_reliability(axes: Axes, data: ReliabilityData, style: Style) -> None:
+def draw_reliability(axes: Axes, diagram: Diagram) -> Handles:
     """Accuracy of each bin as steps, dots at its mean confidence, the band of chance, and below, the confidences."""
+    from matplotlib.patches import Patch
+
+    data, style = diagram.data, diagram.style
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"], zorder=2)
     filled = data.count > 0
     if filled.any():
@@ -145,39 +153,74 @@ def draw_reliability(axes: Axes, data: ReliabilityData, style: Style) -> None:
         height = data.share / data.share.max() * 0.86 * _HISTOGRAM - _HISTOGRAM
         axes.stairs(height, edges, baseline=-_HISTOGRAM, fill=True, color=GREY, alpha=0.8, linewidth=0)
         reach = np.stack([data.confidence - data.low, data.high - data.confidence])[:, filled]
-        axes.errorbar(
-            data.confidence[filled], data.confidence[filled], reach, fmt="none", ecolor=GREY, elinewidth=3.2, alpha=0.45
-        )
-        axes.plot(data.confidence[filled], data.accuracy[filled], "o", color=style.colour, markersize=3.2, zorder=3)
+        confidence = data.confidence[filled]
+        axes.errorbar(confidence, confidence, reach, fmt="none", ecolor=GREY, elinewidth=3.2, alpha=0.45)
+        axes.plot(confidence, data.accuracy[filled], "o", color=style.colour, markersize=3.2, zorder=3)
     else:
         axes.text(0.5, 0.5, "no logits to read", ha="center", va="center", fontsize=7.5, color=GREY)
     axes.axhline(0, color=GREY, linewidth=0.8)
     tidy(axes)
     axes.set(xlim=(0, 1), ylim=(-_HISTOGRAM, 1), xticks=_TICKS, yticks=_TICKS, xlabel="confidence", ylabel="accuracy")
-    axes.set_title(f"{wrapped(data.label)}\n{_in_words(data)}", fontsize=8)
-
-
-def legend_handles() -> list[Any]:
-    """What the marks of a diagram mean, for a legend."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
+    words = [in_words(data), *([f"collapsed: {diagram.collapsed}"] if diagram.collapsed else [])]
+    axes.set_title("\n".join(filter(None, words)), color=RED if diagram.collapsed else GREY)
     return [
         Patch(color=GREY, alpha=0.35, label="accuracy"),
-        Line2D([], [], color=GREY, linewidth=1, linestyle=LINES["dash"], label="calibrated"),
-        Line2D([], [], color=GREY, linewidth=3.2, alpha=0.45, label="95 % by chance"),
+        line_handle("calibrated", linewidth=1, linestyle=LINES["dash"]),
+        line_handle("95 % by chance", linewidth=3.2, alpha=0.45),
         Patch(color=GREY, alpha=0.8, label="confidences"),
     ]
 
 
-def _in_words(data: ReliabilityData) -> str:
+def draw_lines(axes: Axes, diagrams: Sequence[Diagram]) -> Handles:
+    """One line a method through its bins, and the diagonal of perfect calibration."""
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"])
+    for data, style, _ in diagrams:
+        filled = data.count > 0
+        line: dict[str, Any] = {"color": style.colour, "marker": style.marker, "linestyle": LINES[style.dash]}
+        axes.plot(data.confidence[filled], data.accuracy[filled], markersize=3.5, linewidth=1.2, **line)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
+    tidy(axes)
+    return [method_handle(diagram.data.label, diagram.style) for diagram in diagrams]
+
+
+def in_words(data: ReliabilityData) -> str:
     """ECE and what of it is chance.
 
     >>> nothing = np.zeros(0)
-    >>> _in_words(ReliabilityData("CE", *[nothing] * 7, ece=0.0312, floor=0.008, count=nothing, runs=5))
+    >>> in_words(ReliabilityData("CE", *[nothing] * 7, ece=0.0312, floor=0.008, count=nothing, runs=5))
     'ECE 3.12 %, by chance 0.80 %'
     """
     if not np.isfinite(data.ece):
         return ""
     chance = f", by chance {100 * data.floor:.2f} %" if np.isfinite(data.floor) else ""
     return f"ECE {100 * data.ece:.2f} %{chance}"
+
+
+def _figure(data: ReliabilityData, place: int, style: Style) -> Json:
+    """The band of chance, the line through the bins, and the strip of confidences below."""
+    names = ("lower", "upper", "confidence", "accuracy", "low", "high", "share")
+    lower, upper, *shown = (getattr(data, name)[data.count > 0] for name in names)
+    confidence, accuracy, low, high, share = shown
+    hover = (
+        "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}<br>by chance %{customdata[2]:.1%} – "
+        "%{customdata[3]:.1%}<br>%{customdata[4]:.1%} of the predictions<extra></extra>"
+    )
+    colour, width = f"m{place}", upper - lower
+    marker = {"color": colour, "size": 7.5, "symbol": SYMBOLS[style.marker], "line": {"color": "card", "width": 1}}
+    line = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": colour, "width": 1.5}, "marker": marker}
+    points = scatter(place, data.label, numbers(confidence), numbers(accuracy), shown, hover, **line)
+    bars = {"type": "bar", "x": numbers((lower + upper) / 2), **{k: points[k] for k in ("customdata", "hovertemplate")}}
+    chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
+    strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": {"color": f"{colour} B3"}}
+    ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
+    diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
+    below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "zeroline": False}
+    return figure(
+        [{**bars, **chance}, points, {**bars, **strip}],
+        barmode="overlay",
+        shapes=[{**diagonal, "line": {"dash": "dash", "width": 1.2, "color": "soft"}}],
+        margin={"l": 8, "r": 8, "t": 10, "b": 8},
+        xaxis={**ticks, "title": axis_title("confidence"), "anchor": "y2"},
+        yaxis={**ticks, "domain": [0.22, 1], "title": axis_title("accuracy"), "showline": False},
+        yaxis2={**below, "fixedrange": True},
+    )

@@ -2,66 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from socrates.report.aggregate import Group
-from socrates.report.figures.pareto import final_points, frame_plane
-from socrates.report.style import Style
+from ..comparisons import scaled_table
+from ..results import Results
+from ..style import Style
+from ..vocabulary import READINGS, SCALERS, USUAL_READING, scaler_of
+from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, key_svg, log_axis, scatter
+from .compose import Drawing, Panel
+from .ink import Handles, line_handle
+from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKERS = {"none": "o", "temperature": "^", "vector": "s", "matrix": "D"}
+SECTION = Section(
+    "scaling",
+    "Post-hoc scaling",
+    "Test numbers before and after a scaling fitted on validation logits: "
+    + ", ".join(f"{scaler.long} ({scaler.short})" for scaler in SCALERS.values() if scaler.short)
+    + ". Best of a row in bold, second underlined.",
+    "one",
+    empty="No method here was scaled.",
+    legend=False,
+    table=scaled_table,
+)
 
 
-@dataclass(frozen=True)
-class ScaledPoint:
-    """Error and ECE of a group under a scaler, mean over its runs, in percent; "none" is the unscaled model."""
-
-    label: str
-    scaler: str
-    error: float
-    ece: float
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """The plane of all methods."""
+    points = scaled_points(members)
+    if points:
+        title = f"test error and ECE before and after scaling, {BETTER}"
+        yield Drawing("scaling", title, [Panel("", draw_scaled, Plane(points, look, collapsed_labels(members)))])
 
 
-def scaled_points(groups: Sequence[Group], split: str = "test", reading: str = "answer") -> list[ScaledPoint]:
-    """A point for each group and scaler that has numbers, "none" first; groups without a scaled point are left out."""
-    points: list[ScaledPoint] = []
-    for group in groups:
-        scalers = dict.fromkeys(name for run in group.runs for name in run.evaluation.scalers)
-        ordered = sorted(scalers, key=lambda name: name != "none")
-        found = [(name, point) for name in ordered for point in final_points([group], split, reading, name)]
-        own = [ScaledPoint(group.label, name, float(p.error.mean()), float(p.ece.mean())) for name, p in found]
-        if len(own) > 1 and own[0].scaler == "none":
-            points += own
-    return points
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """A line for each method, from its ECE before to those after."""
+    found = by_reading(members, tuple(READINGS), lambda reading: scaled_points(members, reading=reading))
+    made = {reading: _figure(points, members) for reading, points in found.items() if points}
+    words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
+    used = [name for name in SCALERS if any(name in one.scalers for one in members)]
+    keys = "".join(
+        f'<span class="key">{key_svg(scaler_of(name).marker, "currentColor", ring=name == "none")}'
+        f"{escape(scaler_of(name).long)}</span>"
+        for name in used
+    )
+    legend = f'<div class="legend symbols" id="scaler-legend">{keys}</div>'
+    return [Chart("scaling", "Calibration error", made, words, before=legend)] if made else []
 
 
-def scaler_marker(scaler: str) -> str:
-    """The marker of a scaler: "o" is the unscaled model, "v" any scaler that is not in the table."""
-    return MARKERS.get(scaler, "v")
+def scaled_points(members: Sequence[Results], scalers: Sequence[str] = (), reading: str = USUAL_READING) -> list[Trail]:
+    """Test numbers of each label unscaled, then under each scaler (or some) that it has; without any it is left out."""
+    trails: list[Trail] = []
+    for one in members:
+        names = sorted(
+            (name for name in one.scalers if name in (scalers or one.scalers)), key=lambda name: name != "none"
+        )
+        found = [(name, point.end) for name in names for point in final_points([one], "test", reading, name)]
+        if len(found) > 1 and found[0][0] == "none":
+            error, ece = (np.array([end[axis] for _, end in found]) for axis in (0, 1))
+            trails.append(Trail(one.label, error, ece, found[0][1], [name for name, _ in found]))
+    return trails
 
 
-def draw_scaled(
-    axes: Axes, points: Sequence[ScaledPoint], styles: Mapping[str, Style], collapsed: Iterable[str] = ()
-) -> None:
+def draw_scaled(axes: Axes, data: Plane) -> Handles:
     """An arrow from each unscaled model to where each scaler takes it; lower left is better.
 
-    The frame does not stretch for groups with collapsed runs.
+    The frame does not stretch for labels with collapsed runs.
     """
-    start = {point.label: point for point in points if point.scaler == "none"}
-    for point in points:
-        colour, before = styles[point.label].colour, start[point.label]
-        if point is not before:
-            arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
-            axes.annotate("", (point.error, point.ece), (before.error, before.ece), arrowprops=arrow)
-        size = 8 if point is before else 5.5
-        axes.plot([point.error], [point.ece], scaler_marker(point.scaler), color=colour, markersize=size, mec="white")
-    places = {label: [(p.error, p.ece) for p in points if p.label == label] for label in start}
-    # Backwards, so that what is reported as outside is the unscaled model.
-    shown = {label: (*np.array(own[::-1]).T, 0) for label, own in places.items()}
-    frame_plane(axes, shown, collapsed)
+    handles: dict[str, Any] = {}
+    mark: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
+    for trail in data.trails:
+        colour = data.look[trail.label].colour
+        for name, place in zip(trail.steps, zip(trail.error, trail.ece, strict=True), strict=True):
+            scaler = scaler_of(name)
+            if name != "none":
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "linewidth": 0.9,
+                    "alpha": 0.6,
+                    "shrinkA": 3,
+                    "shrinkB": 3,
+                }
+                axes.annotate("", place, trail.end, arrowprops=arrow)
+            size = 8 if name == "none" else 5.5
+            axes.plot(*zip(place, strict=True), scaler.marker, color=colour, markersize=size, mec="white")
+            handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **mark))
+    frame_plane(axes, data)
+    labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **mark) for one in data.trails]
+    return [*handles.values(), *labels]
+
+
+def _figure(trails: Sequence[Trail], members: Sequence[Results]) -> Json:
+    """One row a method: a line over its ECEs, a symbol for each scaler, a ring for none."""
+    place = {one.label: index for index, one in enumerate(members)}
+    x, at = log_axis(np.concatenate([trail.ece for trail in trails]), "ECE, %")
+    hover = "%{text}: ECE %{customdata[0]:.2f} %<br>error %{customdata[1]:.2f} %"
+    traces: list[Json] = []
+    names: list[Json] = []
+    for row, trail in enumerate(trails):
+        height, index, colour = len(trails) - row, place[trail.label], f"m{place[trail.label]}"
+        rings = [2.5 if name == "none" else 0 for name in trail.steps]
+        marker = {"color": colour, "size": 11, "opacity": 0.9, "line": {"width": rings, "color": colour}}
+        marker["symbol"] = [scaler_symbol(name) for name in trail.steps]
+        shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
+        heights = [height] * len(trail.steps)
+        points = scatter(index, trail.label, at(trail.ece), heights, (trail.ece, trail.error), hover, **shown)
+        span = {"x": at(np.sort(trail.ece)), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
+        traces += [{**points, **span, "hoverinfo": "skip", "hovertemplate": None}, points]
+        name = {"text": trail.label, "y": height + 0.4, "font": {"size": 12.5, "color": "ink"}, "name": str(index)}
+        names.append({"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, **name})
+    rows = {"range": [0.55, len(trails) + 0.75], "showticklabels": False, "showgrid": False, "showline": False}
+    return figure(traces, height=70 + 48 * len(trails), annotations=names, xaxis=x, yaxis=rows)
+
+
+def scaler_symbol(name: str) -> str:
+    """In plotly's spelling, a ring for the unscaled model.
+
+    >>> scaler_symbol("none"), scaler_symbol("vector")
+    ('circle-open', 'square')
+    """
+    return "circle-open" if name == "none" else SYMBOLS[scaler_of(name).marker]

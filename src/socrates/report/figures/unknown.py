@@ -2,74 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
-from socrates.report.aggregate import Group
-from socrates.report.figures.curves import Band, band
-from socrates.report.figures.evolution import COLOURS, NAMES, error_band
-from socrates.report.figures.ink import INK, LINES, draw_band, epoch_axis, grey_box, tidy
+import numpy as np
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ..results import Results, bands
+from ..style import Style
+from .chart import Chart, Section
+from .compose import Drawing, Panel
+from .curves import Line, Lines, curve_charts, draw_lines
+from .evolution import COLOURS, quantity_lines
+from .ink import INK, LINES
 
-CONFIDENCES = tuple(f"confidence_{who}{where}" for where in ("", "_right", "_wrong") for who in ("true", "unknown"))
+SHOWN = (  # on the page
+    "confidence_unknown_wrong",
+    "confidence_unknown_right",
+    "unknown_share",
+    "confidence_true_wrong",
+    "confidence_true_right",
+)
+SECTION = Section(
+    "unknown",
+    "Unknown class",
+    "A good unknown class takes belief on the inputs that the model gets wrong, and little elsewhere; belief in the "
+    "true class should differ the other way round.",
+    empty="No method here has an unknown class.",
+)
 # Blue is the true class, orange the unknown one; the line tells overall, right and wrong answers apart.
-_BLUE, _ORANGE = "#0072B2", "#D55E00"
-_WHERE = {"": ("solid", "all"), "_right": ("dash", "answer right"), "_wrong": ("dot", "answer wrong")}
+WHO = {"true": "#0072B2", "unknown": "#D55E00"}
+WHERE = {"": ("solid", "all"), "_right": ("dash", "answer right"), "_wrong": ("dot", "answer wrong")}
+_COLUMNS_A_PAGE = 4
 
 
-def unknown_behaviour(group: Group) -> dict[str, Band]:
-    """Curves as shares, 0 to 1: ece, error, the six of CONFIDENCES, unknown_share. Empty without an unknown class."""
-    if not any(run.unknown_class for run in group.runs):
-        return {}
-    found = {
-        "ece": band(group, "val_ece"),
-        "error": error_band(group),
-        **{key: band(group, key) for key in (*CONFIDENCES, "unknown_share")},
-    }
-    return {name: curve for name, curve in found.items() if curve is not None}
+def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
+    """Three panels a method, four methods a file; and for SAT its belief in unknown beside its ECE."""
+    found = [one for one in members if one.unknown_class and any(lines.lines for lines in unknown_behaviour(one))]
+    pages = [found[k : k + _COLUMNS_A_PAGE] for k in range(0, len(found), _COLUMNS_A_PAGE)]
+    for number, page in enumerate(pages, start=1):
+        name = "unknown" if len(pages) == 1 else f"unknown-{number}"
+        yield unknown_drawing(name, "the unknown class in validation", page)
+    of_sat = [one for one in members if one.method.name.partition(":")[0] == "sat"]
+    panels = [panel for one in of_sat for panel in belief_panels(one.label, one)]
+    if panels:
+        yield belief_drawing("unknown-and-ece", "belief in the unknown class and ECE in validation", panels)
 
 
-def unknown_confidence_and_ece(group: Group) -> tuple[Band, Band] | None:
-    """Mean confidence in the unknown class and ECE, as shares; None if one of them was never recorded."""
-    confidence, ece = band(group, "confidence_unknown"), band(group, "val_ece")
-    return None if confidence is None or ece is None else (confidence, ece)
+def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
+    """Belief in the unknown and in the true class of the methods that have an unknown one."""
+    return curve_charts(members, look, SHOWN, only=lambda one: one.unknown_class)
 
 
-def draw_unknown(axes3: Sequence[Axes], data: Mapping[str, Band]) -> None:
-    """Three panels: ECE and error; mean confidence in the true and the unknown class; share of answers "unknown"."""
-    errors, confidences, share = axes3
-    for name in ("ece", "error"):
-        if name in data:
-            draw_band(errors, data[name], COLOURS[name], label=NAMES[name])
-    for key in CONFIDENCES:
-        if key in data:
-            who, where = key.removeprefix("confidence_").partition("_")[::2]
-            dash, words = _WHERE[f"_{where}" if where else ""]
-            colour = _BLUE if who == "true" else _ORANGE
-            draw_band(confidences, data[key], colour, linestyle=LINES[dash], label=f"{who} class, {words}")
-    if "unknown_share" in data:
-        draw_band(share, data["unknown_share"], INK, label="answer is unknown")
-    for axes, ylabel in zip(axes3, ("share", "mean confidence", "share of answers unknown"), strict=True):
-        epoch_axis(axes, list(data.values()))
-        axes.set_ylabel(ylabel)
-        axes.set_ylim(bottom=0)
-        tidy(axes)
-    confidences.set_ylim(-0.02, 1.02)
-    top = max(share.get_ylim()[1], 0.01)
-    share.set_ylim(-0.02 * top, top)
+def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
+    """A column a label, of three panels."""
+    wide = 4.8 if len(members) == 1 else 2.9
+    columns = [(one.label, unknown_behaviour(one)) for one in members]
+    panels = [Panel("" if row else label, draw_lines, lines[row]) for row in range(3) for label, lines in columns]
+    return Drawing(name, title, panels, len(members), (wide, 2.1), shared=True)
 
 
-def draw_unknown_and_ece(axes2: Sequence[Axes], curves: tuple[Band, Band], switch: int | None = None) -> None:
-    """Left the mean confidence in the unknown class, right the ECE; a grey box where the method changes its loss."""
-    for axes, curve, colour, ylabel in zip(
-        axes2, curves, (_ORANGE, COLOURS["ece"]), ("mean confidence in unknown", "ECE"), strict=True
-    ):
-        draw_band(axes, curve, colour)
-        epoch_axis(axes, curves)
-        if switch is not None:
-            grey_box(axes, switch, 0.06 * curve.epochs[-1])
-        axes.set_ylabel(ylabel)
-        axes.set_ylim(bottom=0)
-        tidy(axes)
+def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
+    """ECE and error; mean confidence in the true and the unknown class; share of answers "unknown"."""
+    confidences = [
+        Line(curve, colour, {"linestyle": LINES[dash], "label": f"{who} class, {words}"})
+        for where, (dash, words) in WHERE.items()
+        for who, colour in WHO.items()
+        for curve in bands([results], f"confidence_{who}{where}")
+    ]
+    share = [Line(curve, INK, {"label": "answer is unknown"}) for curve in bands([results], "unknown_share")]
+    top = max([0.01, *(1.05 * float(np.nanmax(line.band.high)) for line in share)])
+    return (
+        Lines(quantity_lines(results, {name: COLOURS[name] for name in ("val_ece", "error")}), "share"),
+        Lines(confidences, "mean confidence", (-0.02, 1.02)),
+        Lines(share, "share of answers unknown", (-0.02 * top, top)),
+    )
+
+
+def belief_panels(title: str, results: Results) -> list[Panel]:
+    """Mean confidence in the unknown class, and ECE beside it; nothing if one of them was never recorded."""
+    switches = [] if results.switch_epoch is None else [results.switch_epoch]
+    beliefs = [Line(curve, WHO["unknown"]) for curve in bands([results], "confidence_unknown")]
+    errors = quantity_lines(results, {"val_ece": COLOURS["val_ece"]})
+    if not beliefs or not errors:
+        return []
+    left, right = (
+        Lines(beliefs, "mean confidence in unknown", switches=switches),
+        Lines(errors, "ECE", switches=switches),
+    )
+    return [Panel(title, draw_lines, left), Panel("", draw_lines, right)]
+
+
+def belief_drawing(name: str, title: str, panels: Sequence[Panel]) -> Drawing:
+    """A row for each pair of `belief_panels`."""
+    return Drawing(name, title, panels, columns=2, size=(3.2, 2.5))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ..experiment import Experiment, Part, resolve
 from ..records import Run
-from ..report.aggregate import Group, RunData, Skipped, read_run, setting_of
+from ..report.aggregate import Skipped, read_runs, results_of
+from ..report.results import Results
 from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
 from .scales import Scale
 from .settings import find_setting
@@ -39,11 +40,11 @@ ABLATIONS = {
 
 
 @dataclass(frozen=True)
-class Material:
+class RecipeData:
     """The finished runs of a recipe as groups, by setting and column."""
 
     scale: Scale
-    groups: dict[str, dict[str, Group]]
+    groups: dict[str, dict[str, Results]]
 
 
 def methods(setting: str, titles: Iterable[str] = tuple(METHODS_OF_PAPER)) -> Columns:
@@ -103,22 +104,14 @@ def wanted_runs(
     }
 
 
-def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[Material, list[Skipped]]:
+def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[RecipeData, list[Skipped]]:
     """The runs that are there and whole, and what is missing; a column without any run is left out."""
-    groups: dict[str, dict[str, Group]] = {}
+    groups: dict[str, dict[str, Results]] = {}
     missing: list[Skipped] = []
     for setting, columns in wanted.items():
         for title, experiments in columns.items():
-            runs = [run for one in experiments if (run := _read(Run.directory_of(root, one), missing)) is not None]
+            runs, absent = read_runs([Run.directory_of(root, one) for one in experiments])
+            missing += absent
             if runs:
-                group = Group(setting_of(experiments[0]), title, runs[0].experiment, tuple(runs))
-                groups.setdefault(setting, {})[title] = group
-    return Material(scale, groups), missing
-
-
-def _read(directory: Path, missing: list[Skipped]) -> RunData | None:
-    try:
-        return read_run(directory)
-    except (ValueError, OSError, LookupError, TypeError, AttributeError) as error:
-        missing.append(Skipped(directory, str(error)))
-        return None
+                groups.setdefault(setting, {})[title] = results_of(title, runs)
+    return RecipeData(scale, groups), missing

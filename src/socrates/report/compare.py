@@ -1,0 +1,195 @@
+"""One comparison for every table of methods: labelled results in, a `Table` out, printed numbers beneath where given.
+
+Layout: up to 9 methods (or methods with a scaler) are columns and metrics are rows, as in the paper; more methods
+become rows, and metrics columns. Both ways a metric is ranked over all methods of its block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from .results import Results
+from .statistics import mean_std
+from .tables import DAGGER, Cell, Row, Table, emphasis
+from .vocabulary import COMPARED, METRICS, USUAL_READING
+
+MAX_COLUMNS = 9
+
+
+class Printed(Protocol):
+    """A published number in the unit of its metric; its caveats are sentences, or keys of `caveats`."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def std(self) -> float | None: ...
+    @property
+    def caveat(self) -> str | Sequence[str]: ...
+
+
+def _nothing_printed(metric: str) -> Printed | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A column, or a row of a transposed table: labelled results, how they are read, and what was printed of them."""
+
+    label: str
+    results: Results | None
+    scaler: str = "none"
+    reading: str = USUAL_READING
+    printed: Callable[[str], Printed | None] = _nothing_printed  # by metric
+
+
+class Block(NamedTuple):
+    """What is ranked together, and the keys that its rows begin with."""
+
+    keys: tuple[str, ...]
+    columns: Sequence[Compared]
+
+
+@dataclass
+class Footnotes:
+    """Letters for caveats, in the order in which they are met."""
+
+    sentences: Mapping[str, str]
+    letters: dict[str, str] = field(default_factory=dict)
+    asked: bool = False  # whether any published number was found
+
+    def mark(self, caveat: str | Sequence[str]) -> str:
+        self.asked = True
+        found = [caveat] if isinstance(caveat, str) else list(caveat)
+        return ",".join(self.letters.setdefault(key, _letter(len(self.letters))) for key in found if key)
+
+    def notes(self) -> list[str]:
+        own = ["Published rows are the paper's numbers as printed; they are not ranked."] if self.asked else []
+        return own + [f"{letter}: {self.sentences.get(key, key)}" for key, letter in self.letters.items()]
+
+
+_Cells = dict[tuple[str, str], Cell]  # by label and metric
+
+
+def compare(
+    name: str,
+    title: str,
+    heads: tuple[str, ...],
+    blocks: Sequence[Block],
+    *,
+    metrics: Sequence[str] = COMPARED,
+    split: str = "test",
+    notes: Sequence[str] = (),
+    caveats: Mapping[str, str] | None = None,
+    across: Literal["methods", "metrics"] | None = None,
+) -> Table:
+    """The table of some metrics of all columns, mean ± std over runs, ranked in each block.
+
+    `heads` are those of the blocks' keys; `across` says what becomes columns, by the rule above if not given.
+
+    >>> compare("t", "T", ("Setting",), []).heads
+    ('Setting', 'Metric')
+    """
+    labels = list(dict.fromkeys(column.label for block in blocks for column in block.columns))
+    transposed = across == "metrics" if across else len(labels) > MAX_COLUMNS
+    footnotes = Footnotes(caveats or {})
+    rows: list[Row] = []
+    for keys, columns in blocks:
+        ours, theirs = ranked(columns, metrics, split), _printed(columns, metrics, footnotes)
+        shown = [column.label for column in columns] if transposed else labels
+        by_label = [(label, [(label, metric) for metric in metrics]) for label in shown]
+        by_metric = [(METRICS[metric].head, [(label, metric) for label in shown]) for metric in metrics]
+        for head, places in by_label if transposed else by_metric:
+            for source, cells in (("ours", ours), ("published", theirs)):
+                if source == "ours" or any(place in cells for place in places):
+                    rows.append(Row((*keys, head, source), tuple(cells.get(place, Cell(math.nan)) for place in places)))
+    sources = ("Source",)
+    if not footnotes.asked:
+        sources, rows = (), [Row(row.keys[:-1], row.cells) for row in rows]
+    columns = [METRICS[metric].head for metric in metrics] if transposed else labels
+    heads = (*heads, "Method" if transposed else "Metric", *sources, *columns)
+    return Table(name, title, heads, tuple(rows), (*_usual_notes(blocks), *notes, *footnotes.notes()))
+
+
+def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "test") -> _Cells:
+    """Mean ± std of each column and metric; the best and the second of a metric are marked.
+
+    Collapsed results have a sign and no rank.
+
+    >>> ranked([Compared("CE", None)], ("ece",))["CE", "ece"].text
+    '–'
+    """
+    cells: _Cells = {}
+    for spec in map(METRICS.__getitem__, metrics):
+        row = [_cell(column, spec.name, split) for column in columns]
+        means = [cell.mean if spec.ranked and not cell.mark else math.nan for cell in row]
+        for column, cell, place in zip(columns, row, emphasis(means, spec.larger_is_better, spec.form), strict=True):
+            cells[column.label, spec.name] = dataclasses.replace(cell, emphasis=place)
+    return cells
+
+
+def collapse_notes(blocks: Sequence[Block]) -> list[str]:
+    """What the dagger stands for: which runs of which methods collapsed, and how.
+
+    >>> collapse_notes([])
+    []
+    """
+    places: dict[str, list[str]] = {}  # of every label
+    notes: dict[tuple[str, str], list[str]] = {}  # the places where a label collapsed in the same way
+    for keys, columns in blocks:
+        for one in {column.results.label: column.results for column in columns if column.results}.values():
+            reasons: dict[str, list[int]] = {}
+            for seed, reason in one.collapses.items():
+                reasons.setdefault(reason, []).append(seed)
+            found = "; ".join(f"{reason} (seed {', '.join(map(str, seeds))})" for reason, seeds in reasons.items())
+            places.setdefault(one.label, []).append(keys[0] if keys else "")
+            if found:
+                notes.setdefault((one.label, found), []).append(keys[0] if keys else "")
+    return [
+        f"{DAGGER} {label}{'' if where == places[label] else _among(where)} collapsed and is not ranked: {found}."
+        for (label, found), where in notes.items()
+    ]
+
+
+def _among(places: Sequence[str]) -> str:
+    return f" ({', '.join(dict.fromkeys(places))})"
+
+
+def _cell(column: Compared, metric: str, split: str) -> Cell:
+    spec = METRICS[metric]
+    if column.results is None:
+        return Cell(math.nan, form=spec.form)
+    values = spec.factor * column.results.values(metric, column.scaler, split, column.reading)
+    mark = DAGGER if column.results.collapses else ""
+    return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
+
+
+def _printed(columns: Sequence[Compared], metrics: Sequence[str], footnotes: Footnotes) -> _Cells:
+    cells: _Cells = {}
+    for metric in metrics:
+        for column in columns:
+            found = column.printed(metric)
+            if found is not None:
+                std = math.nan if found.std is None else found.std
+                mark, form = footnotes.mark(found.caveat), METRICS[metric].form
+                cells[column.label, metric] = Cell(found.mean, std, mark=mark, form=form)
+    return cells
+
+
+def _usual_notes(blocks: Sequence[Block]) -> list[str]:
+    counts = sorted({len(column.results.seeds) for block in blocks for column in block.columns if column.results})
+    least, most = (counts or [0])[0], (counts or [0])[-1]
+    seeds = f"{least} to {most} seeds" if least < most else f"{least} seed{'s' * (least != 1)}"
+    ranks = "bold is best and underlined second in a metric, ranked as printed"
+    return [f"Mean ± standard deviation (n - 1) over {seeds}; {ranks}.", *collapse_notes(blocks)]
+
+
+def _letter(number: int) -> str:
+    """a to z, then aa, ab, and so on."""
+    before, last = divmod(number, 26)
+    return (_letter(before - 1) if before else "") + chr(ord("a") + last)

@@ -1,0 +1,171 @@
+"""What the charts of the page share: plotly figures as plain dicts, with names of the page's colours for colours.
+
+`m3` is the colour of the method at place 3 and `ink`, `soft`, `card`, `line`, `grid` are the page's own, all of which
+change with its theme; two hexadecimal digits after a space are the opacity. A trace's `meta` is the place of its
+method, with which it is hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..results import Results
+from ..tables import Table
+from ..vocabulary import USUAL_READING
+
+Array = NDArray[Any]
+Json = dict[str, Any]
+
+DIGITS = 5
+SYMBOLS = {
+    "o": "circle",
+    "s": "square",
+    "^": "triangle-up",
+    "D": "diamond",
+    "v": "triangle-down",
+    "P": "cross",
+    "X": "x",
+}
+LOG_STEPS = (
+    (1,),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 4, 5, 6, 8),
+    (1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.5, 6, 7, 8, 9),
+)
+OUTLINES = {  # of the symbols, as SVG paths about the origin
+    "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
+    "square": "M-3.5,-3.5h7v7h-7z",
+    "diamond": "M0,-4.8L4.8,0L0,4.8L-4.8,0z",
+    "triangle-up": "M0,-4.5L4.6,3.6H-4.6z",
+    "triangle-down": "M0,4.5L4.6,-3.6H-4.6z",
+    "cross": "M-1.6,-4.5h3.2v2.9h2.9v3.2h-2.9v2.9h-3.2v-2.9h-2.9v-3.2h2.9z",
+    "x": "M-4.4,-2.2L-2.2,-4.4L0,-2.2L2.2,-4.4L4.4,-2.2L2.2,0L4.4,2.2L2.2,4.4L0,2.2L-2.2,4.4L-4.4,2.2L-2.2,0z",
+}
+DASHES = {"solid": "", "dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.5"}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A plotly figure on the page, for each reading that changes it; `method` is the place of the one it belongs to.
+
+    `caption` stands above it, also by reading; `linear` is the y axis in the place of a logarithmic one.
+    """
+
+    name: str
+    title: str
+    figures: Mapping[str, Json]
+    captions: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""  # "tall" or "square"
+    method: int | None = None
+    linear: Json | None = None
+    before: str = ""  # markup above it
+    after: str = ""  # and beneath
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: heading, how to read it, and how its charts stand; `empty` is said where there are none."""
+
+    name: str
+    heading: str
+    how: str
+    layout: str = "panels"  # "pair", "panels", "panels two", "multiples"
+    empty: str = ""
+    legend: bool = True
+    before: str = ""  # markup above the charts
+    table: Callable[[Sequence[Results], str], Table] | None = None  # by reading, beneath the charts
+
+
+def figure(data: list[Json], **layout: Any) -> Json:
+    """A plotly figure."""
+    return {"data": data, "layout": layout}
+
+
+def scatter(
+    place: int, label: str, x: Sequence[Any], y: Sequence[Any], shown: Sequence[Array], hover: str, **more: Any
+) -> Json:
+    """A trace of a method; `shown` are the true values of its points, for what `hover` says of them."""
+    rows = [list(row) for row in zip(*map(numbers, shown), strict=True)]
+    # Plotly reads a few tags in its texts: what comes from a run must not be one.
+    named = {"type": "scatter", "meta": place, "name": escape(label, quote=False)}
+    return {**named, "x": x, "y": y, "customdata": rows, "hovertemplate": hover, **more}
+
+
+def by_reading(members: Sequence[Results], readings: Sequence[str], make: Callable[[str], Any]) -> dict[str, Any]:
+    """What is made for each reading; for the usual one alone where no method has an unknown class."""
+    needed = readings if any(one.unknown_class for one in members) else (USUAL_READING,)
+    return {reading: make(reading) for reading in needed}
+
+
+def key_svg(marker: str, colour: str, dash: str | None = None, ring: bool = False) -> str:
+    """A symbol for a legend, on a line if it has a dash.
+
+    >>> key_svg("s", "currentColor")[:50]
+    '<svg width="14" height="14" viewBox="-7 -7 14 14" '
+    """
+    line, width = "", 14
+    if dash is not None:
+        width = 26
+        line = f'<path d="M-13,0H13" style="stroke:{colour};stroke-width:2;stroke-dasharray:{DASHES[dash] or "none"}"/>'
+    paint = f"fill:none;stroke:{colour};stroke-width:2" if ring else f"fill:{colour}"
+    shape = f'<path d="{OUTLINES[SYMBOLS[marker]]}" style="{paint}"/>'
+    box = f'width="{width}" height="14" viewBox="{-width // 2} -7 {width} 14"'
+    return f'<svg {box} aria-hidden="true">{line}{shape}</svg>'
+
+
+def axis_title(text: str) -> Json:
+    """Of an axis."""
+    return {"text": text, "font": {"color": "soft", "size": 12.5}, "standoff": 8}
+
+
+def log_axis(values: Array, title: str = "") -> tuple[Json, Callable[[Array], list[float | None]]]:
+    """A logarithmic axis, and what places values on it.
+
+    Zero has no place there: it is drawn at the lower end, and named truly when pointed at.
+
+    >>> axis, at = log_axis(np.array([0.0, 0.1, 1.0]))
+    >>> axis["tickvals"], at(np.array([0.0, 1.0]))
+    ([0.05, 0.1, 0.2, 0.5, 1.0], [0.05, 1.0])
+    """
+    finite = values[np.isfinite(values)]
+    positive = finite[finite > 0]
+    least = float(positive.min()) if len(positive) else 0.1
+    bottom = least if len(positive) == len(finite) else least / 2
+    low, high = math.log10(bottom), math.log10(max(positive.max(initial=0.0), bottom))
+    room = max(0.07 * (high - low), 0.06)
+    ticks = _log_ticks(low - room, high + room)
+    axis = {
+        "type": "log",
+        "range": numbers(np.array([low - room, high + room])),
+        "tickmode": "array",
+        "tickvals": ticks,
+        "ticktext": [f"{tick:g}" for tick in ticks],
+        "title": axis_title(title),
+    }
+    return axis, lambda own: numbers(np.maximum(own, bottom))
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    inside: list[float] = []
+    for steps in LOG_STEPS:
+        choices = [round(step * 10.0**power, 6) for power in range(-4, 3) for step in steps]
+        inside = [tick for tick in choices if low <= math.log10(tick) <= high]
+        if len(inside) > 2:
+            break
+    return inside
+
+
+def numbers(values: Array) -> list[float | None]:
+    """Each value with five digits that count, None for one that is not finite.
+
+    >>> numbers(np.array([0.123456789, np.nan]))
+    [0.12346, None]
+    """
+    return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.tolist()]

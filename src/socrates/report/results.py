@@ -1,0 +1,120 @@
+"""Labelled numbers: what tables and figures are made of, whoever measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.experiment import Experiment, Part
+from socrates.metrics import BinStats
+from socrates.records import Evaluation
+
+from .vocabulary import USUAL_READING, method_title
+
+Array = NDArray[Any]
+
+
+def _no_bins(split: str, reading: str) -> Sequence[BinStats]:
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What was measured under a label: once, or by a run for each seed.
+
+    The method decides the look. Curves are (runs, E), over the epochs; `bins(split, reading)` are the confidence bins
+    of each run; `collapses` says why runs of some seeds mean nothing.
+    """
+
+    label: str
+    method: Part
+    evaluations: Sequence[Evaluation] = ()
+    seeds: Sequence[int] = (1,)
+    collapses: Mapping[int, str] = field(default_factory=dict)
+    epochs: Array = field(default_factory=lambda: np.empty(0))
+    curves: Mapping[str, Array] = field(default_factory=dict)
+    bins: Callable[[str, str], Sequence[BinStats]] = _no_bins
+    experiment: Experiment | None = None  # of the first run, if there were runs
+    runs: Sequence[Any] = ()
+
+    @property
+    def title(self) -> str:
+        """The label without options."""
+        return method_title(self.method.name)
+
+    @property
+    def unknown_class(self) -> bool:
+        """Whether there is an unknown class, and so several readings."""
+        return any(one.unknown_class for one in self.evaluations)
+
+    @property
+    def scalers(self) -> list[str]:
+        """Those that there are numbers of."""
+        return list(dict.fromkeys(name for one in self.evaluations for name in one.scalers))
+
+    @property
+    def collapse_count(self) -> str:
+        """How many runs collapsed, as '2 of 5 runs'; empty if none did."""
+        total = len(self.seeds)
+        return f"{len(self.collapses)} of {total} run{'s' * (total > 1)}" if self.collapses else ""
+
+    @property
+    def switch_epoch(self) -> int | None:
+        """The first epoch of the second phase of a two-phase method; None if it has one phase.
+
+        Phase one lasts for `start_epoch` epochs, so the loss changes in the epoch after it.
+        """
+        start = dict(self.method.options).get("start_epoch")
+        return int(start) + 1 if isinstance(start, int | float) and 0 < start < len(self.epochs) else None
+
+    def values(self, metric: str, scaler: str = "none", split: str = "test", reading: str = USUAL_READING) -> Array:
+        """A metric of each run, (runs,); NaN where it was not computed."""
+        return np.array([one.value(scaler, split, reading, metric) for one in self.evaluations], dtype=float)
+
+    def curve(self, name: str) -> Array:
+        """A number of each epoch for each run, (runs, E); NaN where it was not recorded."""
+        return self.curves.get(name, np.full((len(self.seeds), len(self.epochs)), np.nan))
+
+
+@dataclass(frozen=True)
+class Band:
+    """A number of each epoch: mean over the seeds, and mean -/+ their standard deviation; NaN where no run has it."""
+
+    label: str
+    epochs: Array  # (E,)
+    mean: Array
+    low: Array
+    high: Array
+
+
+def bands(members: Sequence[Results], name: str, factor: float = 1.0) -> list[Band]:
+    """The curves of a number times `factor`, of those that recorded it; `error` is that of the validation data.
+
+    The deviation has n - 1 below it; where only one run has a value, the band is as thin as the line.
+    """
+    curves = [(one, 1 - one.curve("val_accuracy") if name == "error" else one.curve(name)) for one in members]
+    return [
+        Band(one.label, one.epochs, *mean_and_band(factor * values))
+        for one, values in curves
+        if np.isfinite(values).any()
+    ]
+
+
+def mean_and_band(values: Array) -> tuple[Array, Array, Array]:
+    """Mean, mean - std and mean + std over the first axis, values that are not finite left out.
+
+    >>> mean, low, high = mean_and_band(np.array([[1.0, 2.0, np.nan], [3.0, np.nan, np.nan]]))
+    >>> mean, high.round(2)
+    (array([ 2., 2., nan]), array([3.41, 2. , nan]))
+    """
+    known = np.isfinite(values)
+    count = known.sum(axis=0)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    squares = np.where(known, values - mean, 0.0) ** 2
+    spread = np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1))
+    return mean, mean - spread, mean + spread

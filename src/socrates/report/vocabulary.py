@@ -1,0 +1,184 @@
+"""What everything is called, in which unit and order it is shown, and which end of it is good: said here alone.
+
+Names of scalers are those of `socrates.scaling`, names of readings those of `socrates.metrics`; a scaler that has no
+line here is shown by its own name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from socrates import metrics
+from socrates.experiment import Value
+
+SPLITS = {"val": "Validation", "test": "Test"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a model: its printed names, the factor to its unit, its format, and which end is good."""
+
+    name: str
+    short: str
+    long: str
+    meaning: str
+    unit: str = "%"
+    larger_is_better: bool = False
+    ranked: bool = True
+
+    @property
+    def head(self) -> str:
+        """For heads of tables and for axes.
+
+        >>> METRICS["ece"].head, METRICS["nll"].head
+        ('ECE (%)', 'NLL')
+        """
+        return f"{self.short} ({self.unit})" if self.unit else self.short
+
+    @property
+    def factor(self) -> float:
+        """From the recorded number to the printed one."""
+        return 100.0 if self.unit == "%" else 1.0
+
+    @property
+    def form(self) -> str:
+        """The format of the printed number."""
+        return ".2f" if self.unit == "%" else ".3f"
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "Acc", "accuracy", "share of right answers", larger_is_better=True),
+        Metric("ece", "ECE", "expected calibration error", "mean gap between confidence and accuracy over bins"),
+        Metric(
+            "ece_floor",
+            "Floor",
+            "floor of the ECE",
+            "the ECE that a perfectly calibrated model of this confidence would measure by chance",
+            ranked=False,
+        ),
+        Metric("ada_ece", "AdaECE", "adaptive ECE", "ECE over bins of equal counts"),
+        Metric("cw_ece", "CW-ECE", "class-wise ECE", "mean of the ECEs of the single classes"),
+        Metric("nll", "NLL", "negative log-likelihood", "mean surprise at the true class", unit=""),
+        Metric("brier", "Brier score", "Brier score", "mean squared distance from the true class", unit=""),
+    )
+}
+COMPARED = tuple(name for name, metric in METRICS.items() if metric.ranked)  # the metrics of tables
+FEWEST = ("accuracy", "ece")  # where there is room for two
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """A post-hoc scaler: its printed names, and its marker in matplotlib's spelling."""
+
+    name: str
+    short: str
+    long: str
+    marker: str = "v"
+    needs_unknown: bool = False
+
+
+SCALERS = {
+    scaler.name: scaler
+    for scaler in (
+        Scaler("none", "", "unscaled", "o"),
+        Scaler("temperature", "TS", "temperature scaling", "^"),
+        Scaler("vector", "VS", "vector scaling", "s"),
+        Scaler("matrix", "MS", "matrix scaling", "D"),
+        Scaler("readout", "RS", "readout scaling", "v", needs_unknown=True),
+    )
+}
+
+READINGS: dict[str, str] = dict(metrics.READINGS)  # with what each of them means
+USUAL_READING = next(iter(READINGS))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number of each epoch: its printed name with unit, the factor to that, and whether a log axis suits it."""
+
+    name: str
+    title: str
+    factor: float = 1.0
+    log: bool = False
+    short: str = ""  # where curves of several numbers share a panel
+
+
+CURVES = {
+    curve.name: curve
+    for curve in (
+        Curve("train_loss", "training loss", log=True),
+        Curve("val_loss", "validation loss", log=True),
+        Curve("val_nll", "validation NLL of the known classes", log=True),
+        Curve("train_accuracy", "training accuracy, %", 100),
+        Curve("val_accuracy", "validation accuracy, %", 100),
+        Curve("val_ece", "validation ECE, %", 100, log=True, short="ECE"),
+        Curve("error", "validation error, %", 100, short="error"),
+        Curve("val_ada_ece", "validation AdaECE, %", 100),
+        Curve("val_cw_ece", "validation CW-ECE, %", 100),
+        Curve("weight_norm", "norm of the weights"),
+        Curve("beta", "mean β", short="penalty β"),
+        Curve("target", "mean target t", short="target t"),
+        Curve("confidence_unknown_wrong", "mean belief in unknown, wrong answers"),
+        Curve("confidence_unknown_right", "mean belief in unknown, right answers"),
+        Curve("unknown_share", "share of answers that are “unknown”"),
+        Curve("confidence_true_wrong", "mean belief in the true class, wrong answers"),
+        Curve("confidence_true_right", "mean belief in the true class, right answers"),
+    )
+}
+# Where curves are explained: two of them treat the unknown class differently.
+CURVES_NOTE = "Validation accuracy and ECE count “unknown” as an answer, while the validation NLL leaves it out."
+
+METHODS = {
+    "ce": "CE",
+    "brier": "Brier",
+    "focal": "Focal",
+    "flsd": "FLSD",
+    "gamblers": "Gamblers",
+    "sat": "SAT",
+    "mc": "MC",
+    "ce_dece": "CE + DECE",
+    "ccl_sc": "CCL-SC",
+    "socrates": "Socrates",
+}
+SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
+LETTERS = {"γ": "gamma", "α": "alpha", "β": "beta", "E_s": "start"}  # for file names
+
+
+def scaler_of(name: str) -> Scaler:
+    """The scaler of that name, known here or not.
+
+    >>> scaler_of("temperature").short, scaler_of("isotonic").short
+    ('TS', 'isotonic')
+    """
+    return SCALERS.get(name) or Scaler(name, name, name)
+
+
+def with_scaler(label: str, scaler: str) -> str:
+    """The label of a method after a scaler.
+
+    >>> with_scaler("CE", "none"), with_scaler("CE", "matrix")
+    ('CE', 'CE + MS')
+    """
+    short = scaler_of(scaler).short
+    return f"{label} + {short}" if short else label
+
+
+def method_title(name: str) -> str:
+    """A method without its options.
+
+    >>> method_title("socrates:no-beta")
+    'Socrates no beta'
+    """
+    name, _, variant = name.partition(":")
+    return " ".join([METHODS.get(name, name), *([variant.replace("-", " ")] if variant else [])])
+
+
+def short(value: Value) -> str:
+    """An option's value as it is printed.
+
+    >>> short(2.0), short("all")
+    ('2', 'all')
+    """
+    return f"{value:g}" if isinstance(value, float) else str(value)
