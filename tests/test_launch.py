@@ -14,9 +14,9 @@ from rich.console import Console
 
 from socrates.engine import StudyError, run_all
 from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Started
-from socrates.engine.launch import describe_failures
-from socrates.engine.pool import Pool, why_it_died
 from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.local import LocalEngine, why_it_died
+from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import EpochRecord
 
@@ -94,7 +94,7 @@ def test_every_run_is_told_once(mixed):
 
 
 def test_no_process_is_started_for_finished_runs(mixed, monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     good, other = mixed["good"]
     before = {path: path.stat().st_mtime_ns for path in mixed["out"].rglob("*")}
     told = []
@@ -106,7 +106,7 @@ def test_no_process_is_started_for_finished_runs(mixed, monkeypatch):
 
 
 def test_a_data_set_that_cannot_be_had_fails_its_runs_before_any_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     with pytest.raises(StudyError, match="did you mean 'digits'") as error:
         run_all([digits(dataset="digit", seed=seed) for seed in (1, 2)], tmp_path)
     assert len(error.value.failures) == 2
@@ -140,7 +140,7 @@ def epochs_done(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_behind(tmp_path, start, how):
     (tmp_path / "endless.py").write_text(ENDLESS)
     process = start("endless.py", cwd=tmp_path)
@@ -150,11 +150,11 @@ def test_nothing_is_left_behind(tmp_path, start, how):
     if how is signal.SIGINT:
         process.ctrl_c()
     else:
-        process.process.kill()
-    process.ended()
+        process.process.send_signal(how)
+    assert process.ended() == {signal.SIGTERM: 143, signal.SIGHUP: 129}.get(how, -how)
     wait_for(lambda: not any(map(alive, children)))
     assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
-    if how is signal.SIGINT:  # every whole epoch is saved
+    if how is not signal.SIGKILL:  # every whole epoch is saved
         saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
         assert saved == epochs_done(tmp_path)
 

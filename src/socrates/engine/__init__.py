@@ -1,17 +1,9 @@
 """Training, evaluation, the launching of many runs, and studies over them."""
 
 from socrates.engine.evaluate import evaluate
-from socrates.engine.launch import Place, StudyError, run_all
+from socrates.engine.studies.local import LocalEngine
+from socrates.engine.studies.runs import StudyError, run_all
+from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.engine.train import train
-from socrates.engine.tune import Study, Tuned, tune
 
-__all__ = [
-    "Place",
-    "Study",
-    "StudyError",
-    "Tuned",
-    "evaluate",
-    "run_all",
-    "train",
-    "tune",
-]
+__all__ = ["LocalEngine", "Study", "StudyError", "Tuned", "evaluate", "run_all", "train", "tune"]
