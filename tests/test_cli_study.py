@@ -250,7 +250,7 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     assert f"choice: gamma={gamma:g}" in text
     assert "front, chosen" in text
     assert "study.json" in text
-    assert f"socrates train digits mlp gated:Gated --gamma {gamma} --width 16 --seed 1 --epochs 30" in text
+    assert f"socrates train digits mlp gated:Gated --gamma {gamma:g} --width 16 --seed 1 --epochs 30" in text
 
     monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     after = finished_times(out)
