@@ -20,6 +20,15 @@ def mixed(n: int, c: int, seed: int = 0, strength: float = 0.15) -> tuple[Tensor
     return logits @ leak.T + torch.randn(c, generator=generator), labels
 
 
+def confident(n: int, c: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of an overconfident classifier that is right four times of five, as networks on images are."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, c, (n,), generator=generator)
+    logits = 1.5 * torch.randn(n, c, generator=generator)
+    logits[torch.arange(n), labels] += 4 + 2 * torch.randn(n, generator=generator)
+    return (1.8 * logits).log_softmax(dim=1), labels
+
+
 def with_unknown(n: int, c: int, true_t: float, bias: float, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Logits (n, c + 1) whose `spread` reading is calibrated at temperature true_t and the given bias."""
     generator = torch.Generator().manual_seed(seed)

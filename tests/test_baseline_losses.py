@@ -149,6 +149,33 @@ def test_contrastive_loss_with_empty_queues_is_zero_with_zero_gradient():
     assert (queries.grad == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_contrastive_loss_in_half_precision(dtype):
+    torch.manual_seed(0)
+    queries, labels = torch.randn(4, 3).to(dtype).requires_grad_(), torch.tensor([0, 1, 0, 1])
+    keys, empty = Keys(torch.eye(3)[:2], torch.tensor([0, 1])), KeyQueue(4, 3)
+    empty.enqueue(torch.eye(3)[:1], torch.tensor([0]))
+    expected = contrastive_loss(queries.detach().float(), labels, torch.ones(4), keys, empty.read())
+    loss = contrastive_loss(queries, labels, torch.ones(4).to(dtype), keys, empty.read())
+    torch.testing.assert_close(loss, expected)
+    assert torch.isfinite(torch.autograd.grad(loss.sum(), queries)[0]).all()
+    with torch.autocast("cpu", dtype=dtype):
+        torch.testing.assert_close(
+            contrastive_loss(queries.float(), labels, torch.ones(4), keys, empty.read()), expected
+        )
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30])
+def test_a_query_without_a_direction_gets_no_gradient(size):
+    queries = torch.tensor([[size, size], [1.0, 2.0]], requires_grad=True)
+    keys = Keys(torch.eye(2), torch.tensor([0, 0]))
+    loss = contrastive_loss(queries, torch.tensor([0, 0]), torch.ones(2), keys, keys, temperature=1.0)
+    loss.sum().backward()
+    assert loss[0].item() == pytest.approx(1.0986, abs=1e-4)  # log 3: it is as near to every key, at distance 1
+    assert (queries.grad[0] == 0).all()
+    assert (queries.grad[1] != 0).all()
+
+
 def test_contrastive_loss_is_stable_at_low_temperature():
     keys = Keys(torch.eye(3), torch.tensor([0, 0, 0]))
     queries = torch.eye(3).requires_grad_()

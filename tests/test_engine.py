@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from socrates.contracts import Stream
 from socrates.engine import evaluate, run_all, train
-from socrates.engine.epoch import collapse_record, confidence_record
+from socrates.engine.epoch import val_record
 from socrates.engine.events import Finished, Stepped
 from socrates.engine.optim import learning_rate, make_optimizer, set_rate
 from socrates.engine.train import build, train_epoch
@@ -165,25 +165,31 @@ def test_a_full_disk_is_noticed_before_training(tmp_path, monkeypatch):
     assert Run.create(tmp_path, digits()).epochs() == []
 
 
-def test_collapse_is_recorded():
-    labels, names = torch.arange(20) % 2, ("cat", "cow")
-    unknown = torch.tensor([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5)
-    expected = {"unknown_share": 0.75, "collapsed": "75 % of the answers are 'unknown'"}
-    assert collapse_record(unknown, labels, names) == expected
-    constant = torch.tensor([[0.0, 1.0]] * 20)
-    assert collapse_record(constant, labels, names)["collapsed"] == "every answer is class cow"
-    assert collapse_record(constant, torch.ones(20, dtype=torch.int64), names)["collapsed"] is None
-    assert collapse_record(constant[:9], labels[:9], names)["collapsed"] is None
-    both = torch.tensor([[0.0, 1.0], [1.0, 0.0]] * 10)
-    assert collapse_record(both, labels, names) == {"unknown_share": 0.0, "collapsed": None}
+@pytest.mark.parametrize(
+    ("logits", "labels", "share", "reason"),
+    [
+        ([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5, [0, 1] * 10, 0.75, "75 % of the answers are 'unknown'"),
+        ([[0.0, 1.0]] * 20, [0, 1] * 10, 0.0, "every answer is class dog"),
+        ([[0.0, 1.0]] * 20, [1] * 20, 0.0, None),
+        ([[0.0, 1.0]] * 9, [0, 1] * 4 + [0], 0.0, None),
+        ([[0.0, 1.0], [1.0, 0.0]] * 10, [0, 1] * 10, 0.0, None),
+        ([[0.0, math.inf, 0.0], [0.0, 1.0, 2.0]] * 10, [0, 1] * 10, 0.5, "the logits are not finite"),
+    ],
+)
+def test_collapse_is_recorded(logits, labels, share, reason):
+    record = val_record(torch.tensor(logits), torch.tensor(labels), ("cat", "dog"), num_bins=15)
+    assert (record["unknown_share"], record["collapsed"]) == (share, reason)
+    assert ("val_ece" in record) is ("confidence_true" in record) is (reason != "the logits are not finite")
 
 
 def test_confidences_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.7, 0.2]]).log()
-    record = confidence_record(logits, torch.tensor([0, 0]), 2)
+    record = val_record(logits, torch.tensor([0, 0]), ("cat", "dog"), num_bins=15)
     assert record["confidence_true"] == pytest.approx(0.3)
     assert record["confidence_true_right"] == pytest.approx(0.5)
     assert record["confidence_unknown_wrong"] == pytest.approx(0.2)
+    assert record["val_accuracy"] == 0.5
+    assert "confidence_unknown" not in val_record(logits, torch.tensor([0, 0]), ("a", "b", "c"), num_bins=15)
 
 
 def test_schedules_and_groups():

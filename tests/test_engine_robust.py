@@ -110,7 +110,7 @@ TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
         ([*TRAIN, "--weight-decay", "-1"], "weight_decay must be at least 0"),
         ([*TRAIN, "--milestones", "3", "1"], "milestones must be epochs in increasing order"),
         ([*TRAIN, "--precision", "x"], "precision must be one of"),
-        ([*TRAIN, "--device", "abacus"], "--device abacus with --precision 32-true cannot be used here"),
+        ([*TRAIN, "--device", "abacus"], "the device abacus with precision 32-true cannot be used here"),
         ([*TRAIN, "--image-size", "-3"], "image_size must be a number of pixels of at least 1, got -3"),
         ([*TRAIN, "--width", "0"], "width"),
         (["train", "digits", "mlp", "ce", "--gamma", "1"], "--gamma is unknown"),
@@ -131,7 +131,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(capsys, tmp_path, words, messa
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"--device cuda .* cannot be used here .*: choose --device auto or cpu"):
+    with pytest.raises(ValueError, match=r"the device cuda .* cannot be used here .*: choose auto or cpu"):
         train(digits(), tmp_path / "runs", accelerator="cuda")
     assert not (tmp_path / "runs").exists()
 
@@ -140,7 +140,7 @@ def test_an_unwritable_folder_is_noticed_before_the_data(tmp_path, monkeypatch):
     monkeypatch.setattr("socrates.data.load", lambda *_, **__: pytest.fail("data was loaded"))
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OSError, match=r"runs cannot be written to .*file.* is a file; choose another --out"):
+        with pytest.raises(OSError, match=r"runs cannot be written to .*file.* is a file; choose another folder"):
             train(digits(), out, accelerator="cpu")
 
     def refuse(*_, **__):

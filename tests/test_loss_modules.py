@@ -9,14 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Subset, TensorDataset
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 import socrates
 from socrates import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
-from socrates.losses import adaptive_target, sat_loss, socrates_loss
+from socrates.losses import KeyQueue, adaptive_target, brier_loss, focal_loss, sat_loss, socrates_loss
 
 NUM_SAMPLES, NUM_CLASSES, BATCH = 20, 4, 8
 REMEMBERING = {"socrates": lambda **k: SocratesLoss(NUM_SAMPLES, **k), "sat": lambda **k: SATLoss(NUM_SAMPLES, **k)}
@@ -181,6 +183,215 @@ def test_duplicate_index_does_not_depend_on_the_order(name):
     assert results[0][5] == single.target[:3].min()
 
 
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weights_and_ignored_samples_count_as_in_cross_entropy(name, reduction):
+    logits, labels, index = a_batch()
+    weight = torch.tensor([0.5, 2.0, 0.0, 1.0] + [3.0] * (name in ("focal", "flsd", "brier")))
+    each = EVERY[name](reduction="none")(logits, labels, index)
+    labels[[1, 4]] = -100
+    counts = (labels != -100) * weight[labels.clamp(min=0)]
+    expected = {"none": each * counts, "sum": (each * counts).sum(), "mean": (each * counts).sum() / counts.sum()}
+    logits.requires_grad_()
+    criterion = EVERY[name](reduction=reduction, weight=weight)
+    loss = criterion(logits, labels, index)
+    torch.testing.assert_close(loss, expected[reduction])
+    loss.sum().backward()
+    assert (logits.grad[[1, 4]] == 0).all()
+    assert list(criterion.state_dict()) == (["target"] if name in REMEMBERING else [])
+    torch.testing.assert_close(EVERY[name](reduction=reduction, weight=weight.double())(logits, labels, index), loss)
+    labels[[1, 4]] = 2
+    other = EVERY[name](reduction=reduction, ignore_index=2)(logits, labels, index)
+    counts = (labels != 2).float()
+    torch.testing.assert_close(other.sum(), (each * counts).sum() / (counts.sum() if reduction == "mean" else 1))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weight", [None, torch.tensor([0.5, 2.0, 0.1, 1.0, 3.0])])
+def test_focal_loss_without_its_focal_term_is_cross_entropy_with_every_option(reduction, smoothing, weight):
+    logits, labels, _ = a_batch()
+    images = torch.randn(2, 5, 3, 4, generator=torch.Generator().manual_seed(1))
+    pixels = torch.randint(5, (2, 3, 4), generator=torch.Generator().manual_seed(2))
+    options = {"weight": weight, "label_smoothing": smoothing, "reduction": reduction}
+    ours, theirs = FocalLoss(0.0, **options), nn.CrossEntropyLoss(**options)
+    for ignored in (False, True):
+        labels[2], pixels[0, 1] = (-100, -100) if ignored else (1, 1)
+        torch.testing.assert_close(ours(logits, labels), theirs(logits, labels))
+        torch.testing.assert_close(ours(images, pixels), theirs(images, pixels))
+
+
+def test_smoothed_labels_of_focal_and_brier_loss():
+    logits, labels, _ = a_batch()
+    soft = torch.full_like(logits, 0.3 / 5).scatter_add_(1, labels[:, None], torch.full((BATCH, 1), 0.7))
+    torch.testing.assert_close(
+        BrierLoss(label_smoothing=0.3, reduction="none")(logits, labels), (logits.softmax(1) - soft).square().sum(1)
+    )
+    every = torch.stack([focal_loss(logits, torch.full_like(labels, k), 2.0) for k in range(5)], dim=1)
+    torch.testing.assert_close(FocalLoss(label_smoothing=0.3, reduction="none")(logits, labels), (soft * every).sum(1))
+    torch.testing.assert_close(brier_loss(logits, labels), brier_loss(logits, labels, 0.0))
+    assert FocalLoss(label_smoothing=0.3, weight=torch.ones(5).double())(logits, labels).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("rows", [0, BATCH])
+def test_nothing_to_learn_from_is_a_loss_of_zero_with_a_gradient_of_zero(name, reduction, rows):
+    logits, labels, index = (part[:rows] for part in a_batch())
+    criterion = EVERY[name](reduction=reduction)
+    logits.requires_grad_()
+    loss = criterion(logits, torch.full_like(labels, -100), index)
+    loss.backward()
+    assert loss == 0
+    assert (logits.grad == 0).all()
+    assert logits.grad.shape == logits.shape
+    assert name not in REMEMBERING or (criterion.target == 1).all()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_ignored_samples_leave_their_target_alone(name):
+    criterion, plain = REMEMBERING[name](alpha=0.5), REMEMBERING[name](alpha=0.5)
+    logits, labels, index = a_batch()
+    plain(logits, labels, index)
+    labels[3] = -100
+    logits[3] = float("nan")
+    assert torch.isfinite(criterion(logits, labels, index))
+    assert criterion.target[index[3]] == 1
+    kept = index[[0, 1, 2, 4, 5, 6, 7]]
+    assert torch.equal(criterion.target[kept], plain.target[kept])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_pixels_are_samples_of_their_own(name):
+    make = {"socrates": lambda **k: SocratesLoss(None, **k), "sat": lambda **k: SATLoss(None, **k)}.get(
+        name, EVERY[name]
+    )
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(2, 5, 3, 4, generator=generator), torch.randint(4, (2, 3, 4), generator=generator)
+    rows, flat = logits.permute(0, 2, 3, 1).reshape(-1, 5), labels.reshape(-1)
+    torch.testing.assert_close(make()(logits, labels), make()(rows, flat))
+    each = make(reduction="none")(logits, labels)
+    assert each.shape == labels.shape
+    torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
+    with pytest.raises(ValueError, match=r"floating-point logits of shape \(batch, .*got \(2, 5, 3, 4\)"):
+        make()(logits, labels[0])
+    if name in REMEMBERING:
+        with pytest.raises(ValueError, match="for the pixels of images use num_samples=None"):
+            REMEMBERING[name]()(logits, labels, torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": [1.0]}, "weight as a torch tensor, got list"),
+        ({"weight": torch.ones(2, 2)}, r"one float per known class, got \(2, 2\)"),
+        ({"weight": torch.ones(4, dtype=torch.int64)}, r"one float per known class, got \(4,\), torch.int64"),
+        ({"ignore_index": 0.5}, "ignore_index must be an integer, got 0.5"),
+        ({"label_smoothing": 1.5}, r"label_smoothing must be in \[0, 1\], got 1.5"),
+        ({"label_smoothing": "much"}, r"label_smoothing must be in \[0, 1\], got 'much'"),
+    ],
+)
+def test_bad_options(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        EVERY[name](**options)
+    with pytest.raises(TypeError, match="weigth"):
+        EVERY[name](weigth=None)
+
+
+@pytest.mark.parametrize("name", ["socrates", "sat", "flsd", "gamblers"])
+def test_label_smoothing_is_refused_in_words_where_it_has_no_meaning(name):
+    with pytest.raises(ValueError, match=r"Loss takes no label_smoothing, .*: FocalLoss and BrierLoss do"):
+        EVERY[name](label_smoothing=0.1)
+
+
+def test_a_weight_for_each_known_class_and_none_for_the_unknown():
+    logits, labels, index = a_batch()
+    with pytest.raises(
+        ValueError, match=r"has 5 weights for logits \(8, 5\) of classes and unknown, which has no weight"
+    ):
+        SocratesLoss(NUM_SAMPLES, weight=torch.ones(5))(logits, labels, index)
+    with pytest.raises(ValueError, match=r"has 4 weights for logits \(8, 5\) of classes$"):
+        FocalLoss(weight=torch.ones(4))(logits, labels, index)
+    labels[0] = 4
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\.3"):
+        SocratesLoss(NUM_SAMPLES, weight=torch.ones(4))(logits, labels, index)
+
+
+def test_numbers_of_numpy_are_numbers():
+    criterion = SocratesLoss(
+        numpy.int64(20), gamma=numpy.float32(2), alpha=numpy.float64(0.9), ignore_index=numpy.int8(1)
+    )
+    assert repr(criterion) == "SocratesLoss(num_samples=20, alpha=0.9, target_over='all', gamma=2.0)"
+    assert criterion.ignore_index == 1
+    assert GamblersLoss(numpy.float32(2)).reward == 2
+    assert FocalLoss(numpy.int32(2), label_smoothing=numpy.float32(0.5)).label_smoothing == 0.5
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_recomputation_finds_the_target_that_the_first_pass_found(name, use_reentrant):
+    torch.manual_seed(0)
+    model, (inputs, labels, index) = nn.Linear(5, 5), a_batch()
+    plain, checked = REMEMBERING[name](alpha=0.5), REMEMBERING[name](alpha=0.5)
+    for _ in range(2):
+        expected = torch.autograd.grad(plain(model(inputs), labels, index), model.weight)[0]
+        model.zero_grad()
+        leaf = inputs.clone().requires_grad_()
+        loss = checkpoint(lambda x: checked(model(x), labels, index), leaf, use_reentrant=use_reentrant)
+        loss.backward()
+        torch.testing.assert_close(model.weight.grad, expected)
+        assert torch.equal(checked.target, plain.target)
+
+
+def test_the_loss_says_what_it_found_without_another_softmax():
+    logits, labels, index = a_batch()
+    criterion = SocratesLoss(NUM_SAMPLES, alpha=0.5)
+    loss, target, beta = criterion.step(logits.requires_grad_(), labels, index)
+    assert torch.equal(target, criterion.target[index])
+    torch.testing.assert_close(beta, socrates.losses.uncertainty_penalty(logits.detach().softmax(1), labels))
+    torch.testing.assert_close(loss, socrates_loss(logits, labels, target, 2.0).mean())
+    assert not target.requires_grad
+    assert not beta.requires_grad
+    assert (SocratesLoss.has_beta, SATLoss.has_beta) == (True, False)
+    assert SATLoss(NUM_SAMPLES).step(logits, labels, index).beta is None
+    stream = SocratesLoss(None, alpha=0.5).eval().step(logits, labels)
+    assert (stream.target == 1).all()
+
+
+def test_samples_that_no_step_has_seen():
+    criterion = SocratesLoss(NUM_SAMPLES, alpha=1.0)
+    assert criterion.unvisited().tolist() == list(range(NUM_SAMPLES))
+    logits, labels, index = a_batch()
+    criterion(logits, labels, index)
+    assert criterion.unvisited().tolist() == sorted(set(range(NUM_SAMPLES)) - set(index.tolist()))
+    criterion.eval()(logits, labels, index.flip(0))
+    assert len(criterion.unvisited()) == NUM_SAMPLES - BATCH
+    assert SocratesLoss(None).unvisited().tolist() == []
+    criterion.load_state_dict(criterion.state_dict())
+    assert len(criterion.unvisited()) == NUM_SAMPLES
+
+
+def test_a_half_target_that_is_assigned_is_widened():
+    criterion = SocratesLoss(NUM_SAMPLES)
+    criterion.load_state_dict({"target": torch.full((NUM_SAMPLES,), 0.5).half()}, assign=True)
+    assert criterion.target.dtype == torch.float32
+    criterion(*a_batch())
+    assert (criterion.target == 0.5).sum() == NUM_SAMPLES - BATCH
+    criterion.load_state_dict({"target": torch.ones(NUM_SAMPLES).double()}, assign=True)
+    assert criterion.target.dtype == torch.float64
+    SocratesLoss(None).load_state_dict({}, assign=True)
+
+
+def test_memory_made_in_inference_mode_can_be_written():
+    with torch.inference_mode():
+        criterion, queue = SocratesLoss(NUM_SAMPLES), KeyQueue(2, 2)
+    logits, labels, index = a_batch()
+    criterion(logits.requires_grad_(), labels, index).backward()
+    queue.enqueue(torch.eye(2), torch.tensor([0, 1]))
+    assert queue.full
+
+
 def test_module_compiles_as_one_graph_and_updates_its_memory():
     torch.compiler.reset()
     plain, module = SocratesLoss(NUM_SAMPLES), SocratesLoss(NUM_SAMPLES)
@@ -205,6 +416,8 @@ def test_module_compiles_as_one_graph_and_updates_its_memory():
         (lambda: FocalLoss(-1.0), "gamma must be at least 0"),
         (lambda: FLSDLoss(-1.0), "gamma must be at least 0"),
         (lambda: GamblersLoss(0.5), "reward must be at least 1"),
+        (lambda: GamblersLoss("high"), "reward must be at least 1"),  # pyright: ignore
+        (lambda: SocratesLoss(True), "size of the training set.*got True"),
     ],
 )
 def test_bad_settings(make, message):
@@ -268,6 +481,35 @@ def test_indexed_dataset_in_a_loader():
         IndexedDataset([1.0])[0]
 
 
+def test_indexed_datasets_are_wrapped_as_a_whole():
+    first, second = (TensorDataset(torch.full((n, 1), float(n)), torch.arange(n)) for n in (3, 2))
+    with pytest.warns(UserWarning, match=r"share targets: use IndexedDataset\(ConcatDataset\(\[a, b\]\)\)"):
+        ConcatDataset([IndexedDataset(first), IndexedDataset(second)])
+    whole = IndexedDataset(ConcatDataset([first, second]))
+    assert [index for *_, index in DataLoader(whole, batch_size=None)] == [0, 1, 2, 3, 4]
+    assert len(ConcatDataset([IndexedDataset(first)])) == 3  # a single part has the right index
+
+
+class Named(TensorDataset):
+    classes = ("cat", "dog")
+
+    def __getitems__(self, indices):
+        return [("together", index) for index in indices]
+
+
+def test_an_indexed_dataset_has_the_attributes_of_what_it_wraps():
+    dataset = IndexedDataset(Named(torch.zeros(2, 1), torch.tensor([0, 1])))
+    for one in (dataset, copy.deepcopy(dataset), copy.copy(dataset), pickle.loads(pickle.dumps(dataset))):
+        assert one.classes == ("cat", "dog")
+        assert len(one.tensors) == 2
+        assert one.__getitems__([1, -1]) == [("together", 1, 1), ("together", -1, 1)]
+    with pytest.raises(AttributeError, match="targets"):
+        dataset.targets  # noqa: B018
+    with pytest.raises(AttributeError, match="dataset"):
+        IndexedDataset.__new__(IndexedDataset).classes  # noqa: B018
+    assert [item[2] for item in IndexedDataset(list(zip("ab", "cd", strict=True))).__getitems__([1, 0])] == [1, 0]
+
+
 def test_training_lowers_the_loss_and_moves_the_targets():
     torch.manual_seed(0)
     inputs = torch.randn(60, 5)
@@ -293,11 +535,17 @@ def test_overflowing_logits_raise_no_numpy_warning():
     assert (criterion.target == 1).all()
 
 
-def test_the_loss_file_works_alone(tmp_path):
-    source = Path(socrates.losses.__file__).with_name("socrates.py")
-    (tmp_path / "my_loss.py").write_text(source.read_text())
+def test_the_loss_works_copied_elsewhere(tmp_path):
+    """The four files that the docstring of socrates.py names, as a package of another name."""
+    package = tmp_path / "my_loss"
+    package.mkdir()
+    for name in ("socrates.py", "adaptive.py", "module.py", "inputs.py"):
+        source = Path(socrates.losses.__file__).with_name(name)
+        assert name in Path(socrates.losses.__file__).with_name("socrates.py").read_text() or name == "socrates.py"
+        (package / name).write_text(source.read_text())
     code = (
-        "import my_loss, torch; print(float(my_loss.SocratesLoss(None)(torch.zeros(2, 3), torch.tensor([0, 1]))) > 0)"
+        "import torch, sys; from my_loss.socrates import SocratesLoss; "
+        "print(float(SocratesLoss(None)(torch.zeros(2, 3), torch.tensor([0, 1]))) > 0, 'socrates' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "True"
+    assert result.stdout.split() == ["True", "False"]

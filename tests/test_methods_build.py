@@ -63,7 +63,7 @@ NOT_CALLABLE = 3
         (
             f"{__name__}:own_method",
             {},
-            r"must take its task .* called as \(task, \*, scale, power=1\): missing .* 'scale'",
+            r"cannot be called as \(task, \*, scale, power=1\): missing .* 'scale'",
         ),
         (f"{__name__}:a_model", {}, "'test_methods_build:a_model' is a model: a method is a socrates.contracts.Method"),
         ("socrates.models.mlp:MLP", {}, "'socrates.models.mlp:MLP' is a model"),

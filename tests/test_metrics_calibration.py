@@ -92,6 +92,12 @@ def test_ada_ece_by_hand():
     assert ada_ece(*HAND, num_bins=3) == pytest.approx((0.2 + 0.45 + 0.45) / 4)
 
 
+def test_ada_ece_of_ties_across_the_first_cut():
+    # Three at 0.6, one of them right: two thirds of them are in the first bin, one third with 0.9 in the second.
+    tied = two_classes([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
+    assert ada_ece(*tied, num_bins=2) == pytest.approx((abs(1.2 - 2 / 3) + abs(1.5 - 4 / 3)) / 4)
+
+
 def test_ada_ece_with_more_bins_than_samples():
     assert ada_ece(*HAND, num_bins=50) == pytest.approx((0.45 + 0.65 + 0.45 + 0.45) / 4)
 

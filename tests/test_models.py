@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from socrates import models
 from socrates.contracts import Classifier
-from socrates.models.residual import BasicBlock, Padding, Projection
+from socrates.models.resnet import BasicBlock, Padding, Projection
 from socrates.models.vit import Block
 
 SMALL = [  # small enough to run here
@@ -288,7 +288,7 @@ def test_a_model_from_outside():
             f"{__name__}:no_outputs",
             (1, 8, 8),
             {},
-            r"must take num_outputs, .* called as \(width=3\): got an unexpected",
+            r"cannot be called as \(width=3\): got an unexpected .*num_outputs",
         ),
         (f"{__name__}:no_module", (1, 8, 8), {}, "must give a torch module, got str"),
         ("socrates.methods.logits_only:Focal", (1, 8, 8), {}, "Focal' is a method: a model is a torch module"),

@@ -26,11 +26,11 @@ LAYER_0 = ("losses", "metrics", "scaling", "pareto")
 LAYERS = {
     "names": set(),
     "experiment": {"contracts", "data", "methods", "models", "names"},
-    "records": {"experiment"},
+    "records": {"data", "experiment"},
     "data": {"contracts", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
-    "report": {"records", "experiment", "metrics", "pareto"},
+    "report": {"records", "experiment", "metrics", "pareto", "scaling"},
     "paper": {"experiment", "names", "engine", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"engine", "experiment", "records", "data", "models", "methods", "quickstart", "names", "report", "paper"},

@@ -91,11 +91,12 @@ def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
     table = Table("t", "T", ("Method", "ECE (%)", "Verdict"), rows)
     text = to_html(table, hints={"ECE (%)": 'a "hint"'}, sortable=True)
     assert text.count("<button") == 3
-    assert 'title="a &quot;hint&quot;"' in text
+    assert 'title="a &#34;hint&#34;"' in text
     assert '<th scope="row">&lt;b&gt;</th><td class="best" data-value="-1.5">−1.50<span class="pm">' in text
-    assert '<tr class=collapsed><th scope="row">SAT</th>' in text
+    assert '<tr class="collapsed"><th scope="row">SAT</th>' in text
     assert "<sup>†</sup>" in text
-    assert to_html(table, key_html=str.upper).count("SAT") == 1
+    coloured = to_html(table, methods={"SAT": {"place": 3, "collapsed": "why"}})
+    assert 'style="background:var(--m3)"></span>SAT<small class="bad">why</small></th>' in coloured
 
 
 def test_files_are_replaced_whole(tmp_path, three):

@@ -7,26 +7,22 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scaling_cases import ece, mixed, nll, sampled
+from scaling_cases import confident, ece, mixed, nll, sampled
 
 from socrates.scaling import MatrixScaling, TemperatureScaling, VectorScaling
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 
 
-def vector_gradient(scaler, logits, labels):
-    parts = [scaler.scale.clone().requires_grad_(), scaler.bias.clone().requires_grad_()]
-    value = nll(logits.double() * parts[0] + parts[1], labels)
-    return float(torch.cat(torch.autograd.grad(value, parts)).norm())
-
-
-def matrix_gradient(scaler, logits, labels):
+def gradient_length(scaler, logits, labels):
     """Length of the objective's gradient, the documented penalty included."""
-    parts = [scaler.weight.clone().requires_grad_(), scaler.bias.clone().requires_grad_()]
-    value = nll(torch.nn.functional.linear(logits.double(), *parts), labels)
+    vector = isinstance(scaler, VectorScaling)
+    parts = [p.clone().requires_grad_() for p in scaler.affine()]
+    z = logits.double()
+    value = nll(z * parts[0] + parts[1] if vector else torch.nn.functional.linear(z, *parts), labels)
     if scaler.strength:
         t = TemperatureScaling().fit(logits, labels).temperature
-        identity = torch.eye(logits.shape[1], dtype=torch.float64)
+        identity = torch.ones(()) if vector else torch.eye(logits.shape[1])
         excess = (t * parts[0] - identity).square().sum() + parts[1].square().sum()
         value = value + scaler.strength / 2 * excess
     return float(torch.cat([g.flatten() for g in torch.autograd.grad(value, parts)]).norm())
@@ -35,18 +31,30 @@ def matrix_gradient(scaler, logits, labels):
 def test_vector_bias_by_hand():
     # Uninformative logits, 3 labels of 4 are class 0: only the bias can act, and its odds must be 3.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
-    scaler = VectorScaling().fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
+    scaler = VectorScaling(None).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
     assert float(scaler.bias[0] - scaler.bias[1]) == pytest.approx(math.log(3), abs=1e-5)
     assert float(scaler.bias.sum()) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "c"), [(10_000, 10), (5000, 100)])
+def test_ridge_by_hand():
+    # Two classes, equal logits but for one row of each sign: by symmetry only the bias +-a acts on labels 3 : 1, and
+    # its optimum has sigmoid(2 a) - 3 / 4 + strength a = 0.
+    logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
+    scaler = VectorScaling(0.5).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
+    a = float(scaler.bias[0])
+    assert 1 / (1 + math.exp(-2 * a)) - 0.75 + 0.5 * a == pytest.approx(0, abs=1e-6)
+    assert float(scaler.bias[1]) == pytest.approx(-a, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "regularization"), [(10_000, 10, None), (5000, 100, None), (5000, 100, 1e-3), (10_000, 10, "cv")]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_vector_converges(n, c, dtype):
+def test_vector_converges(n, c, dtype, regularization):
     logits, labels = sampled(n, c, 1.5)
     logits = (logits * torch.linspace(0.5, 2, c) + torch.linspace(-1, 3, c)).to(dtype)
-    scaler = VectorScaling().fit(logits, labels)
-    assert vector_gradient(scaler, logits, labels) < 1e-6
+    scaler = VectorScaling(regularization).fit(logits, labels)
+    assert gradient_length(scaler, logits, labels) < 1e-6
     assert scaler.report.converged
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
@@ -55,14 +63,14 @@ def test_vector_float32_curvature_converges():
     logits, labels = sampled(30_000, 40, 1.5)
     logits = logits * torch.linspace(0.5, 2, 40) + torch.linspace(-1, 3, 40)
     assert logits.numel() > 2**20
-    assert vector_gradient(VectorScaling().fit(logits, labels), logits, labels) < 1e-6
+    assert gradient_length(VectorScaling(None).fit(logits, labels), logits, labels) < 1e-6
 
 
 @pytest.mark.parametrize("make", [lambda z: z, lambda z: z + 1000, lambda z: 1e4 * z, lambda z: 1e-3 * z])
 def test_offsets_and_scales_still_converge(make):
     logits, labels = sampled(2000, 5, 1.0, dtype=torch.float64)
     logits = make(logits)
-    vector = VectorScaling().fit(logits, labels)
+    vector = VectorScaling(None).fit(logits, labels)
     assert vector.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
     matrix = MatrixScaling().fit(logits, labels)
     assert torch.isfinite(matrix.weight).all()
@@ -74,15 +82,16 @@ def test_offsets_and_scales_still_converge(make):
 def test_matrix_converges(regularization, n, c):
     logits, labels = mixed(n, c)
     scaler = MatrixScaling(regularization).fit(logits, labels)
-    assert matrix_gradient(scaler, logits, labels) < 1e-6
+    assert gradient_length(scaler, logits, labels) < 1e-6
     assert scaler.report.converged
 
 
 @pytest.mark.parametrize("n", [100, 600])
 def test_matrix_without_penalty_converges_where_labels_are_nearly_separable(n):
     logits, labels = sampled(n, 30, 1.5)
-    scaler = MatrixScaling(None).fit(logits, labels)
-    assert matrix_gradient(scaler, logits, labels) < 1e-6
+    with pytest.warns(UserWarning, match="MatrixScaling: the labels can be separated without error"):
+        scaler = MatrixScaling(None).fit(logits, labels)
+    assert gradient_length(scaler, logits, labels) < 1e-6
 
 
 def test_matrix_undoes_a_mixture():
@@ -110,35 +119,12 @@ def test_infinite_strength_reports_the_gradient_by_the_temperature(regularizatio
 
 
 @pytest.mark.parametrize("regularization", [None, 0.1])
-def test_report_holds_the_gradient_at_the_returned_parameters(regularization):
+@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+def test_report_holds_the_gradient_at_the_returned_parameters(make, regularization):
     logits, labels = mixed(1000, 6)
-    matrix, vector = MatrixScaling(regularization).fit(logits, labels), VectorScaling().fit(logits, labels)
-    assert matrix.report.gradient_norm == pytest.approx(matrix_gradient(matrix, logits, labels), abs=1e-12)
-    assert vector.report.gradient_norm == pytest.approx(vector_gradient(vector, logits, labels), abs=1e-12)
-
-
-@pytest.mark.parametrize("regularization", [None, 0.1, math.inf])
-def test_fallback_to_the_identity_reports_the_gradient_there(monkeypatch, regularization):
-    logits, labels = mixed(1000, 6)
-    matrix, vector = MatrixScaling(regularization), VectorScaling()
-
-    def wrong(*_):
-        return 50 * torch.arange(6, dtype=torch.float64)  # biases that ruin any fit
-
-    monkeypatch.setattr("socrates.scaling.matrix.absent_bias", wrong)
-    monkeypatch.setattr("socrates.scaling.vector.absent_bias", wrong)
-    for scaler in (matrix, vector):
-        with pytest.warns(UserWarning, match="not converged"):
-            scaler.fit(logits, labels)
-        assert torch.equal(scaler(logits), logits)
-        assert scaler.report.nll_after == scaler.report.nll_before
-    assert vector.report.gradient_norm == pytest.approx(vector_gradient(vector, logits, labels))
-    if regularization == math.inf:
-        t = torch.ones((), dtype=torch.float64, requires_grad=True)
-        (by_t,) = torch.autograd.grad(nll(logits.double() / t, labels), t)
-        assert matrix.report.gradient_norm == pytest.approx(abs(float(by_t)))
-    else:
-        assert matrix.report.gradient_norm == pytest.approx(matrix_gradient(matrix, logits, labels))
+    scaler = make(regularization).fit(logits, labels)
+    assert scaler.report.gradient_norm == pytest.approx(gradient_length(scaler, logits, labels), abs=1e-12)
+    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -174,31 +160,93 @@ def test_golden_held_out_calibration(case):
     assert after < case["test_ece_after"] + 0.02
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), MatrixScaling(), MatrixScaling(None)])
+every_affine = pytest.mark.parametrize(
+    "scaler", [make(strength) for make in (VectorScaling, MatrixScaling) for strength in ("cv", None, 0.01)], ids=repr
+)
+
+
+@every_affine
 def test_unknown_column_is_ruled_out_and_finite(scaler):
-    logits, labels = sampled(3000, 6, 1.5)
-    logits = torch.cat([logits, 3 * torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
-    scaler.fit(logits, labels)
+    known, labels = sampled(3000, 6, 1.5)
+    logits = torch.cat([known, 3 * torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
+    scaler.fit(logits, labels, unknown_class=True)
     p = scaler(logits).double().softmax(dim=1)
     assert float(p[:, -1].mean()) < 1e-7
     assert -60 < float(scaler.bias[-1]) < 0
-    if isinstance(scaler, VectorScaling):
-        assert vector_gradient(scaler, logits, labels) < 1e-6
-    elif not scaler.strength:
-        assert matrix_gradient(scaler, logits, labels) < 1e-6
+    assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
+    scale, bias = type(scaler)(scaler.regularization).fit(known, labels).affine()
+    own = (slice(None, -1),) * scale.ndim
+    assert torch.equal(scaler.affine()[0][own], scale)  # the known columns are scaled as if they were alone
+    assert torch.equal(scaler.bias[:-1], bias)
+
+
+@every_affine
+def test_an_absent_class_keeps_the_row_of_temperature_scaling(scaler):
+    logits, labels = mixed(3000, 6)
+    logits = torch.cat([logits, torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
+    logits = logits[:, [0, 1, 2, 6, 3, 4, 5]]  # the class without labels stands in the middle
+    labels = labels + (labels > 2)
+    t = TemperatureScaling().fit(logits, labels).temperature
+    scale, bias = scaler.fit(logits, labels).affine()
+    assert torch.allclose(t * scale[3], torch.eye(7).double()[3] if scale.ndim == 2 else t.new_ones(()))
+    assert float(bias[3]) == 0
+    assert float(bias.sum()) == pytest.approx(0, abs=1e-9)
+    assert scaler.report.converged
+    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-9)
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), MatrixScaling(), MatrixScaling(None)])
-def test_separable_labels_end_finite(scaler):
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("rows", "classes"), [(200, 10), (1000, 10), (500, 100)])
+@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
+    logits, labels = confident(10_000, classes, seed)
+    fit = (labels != 0).nonzero().squeeze(1)[:rows]  # one class is absent, with 100 classes several are
+    rest = torch.ones(10_000, dtype=torch.bool)
+    rest[fit] = False
+    temperature, scaler = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), make()))
+    allowed = float(nll(temperature(logits[rest]), labels[rest])) + 0.01
+    assert float(nll(scaler(logits[rest]), labels[rest])) <= allowed
+
+
+def test_the_trap_of_few_samples_is_real():
+    logits, labels = confident(10_000, 50)
+    fit, rest = slice(0, 1000), slice(1000, None)
+    temperature, free = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), VectorScaling(None)))
+    assert float(nll(free(logits[rest]), labels[rest])) > float(nll(temperature(logits[rest]), labels[rest])) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("scaler", "message"),
+    [
+        (VectorScaling(), "every label has the largest logit"),
+        (MatrixScaling(), "every label has the largest logit"),
+        (VectorScaling(None), "labels can be separated without error"),
+        (MatrixScaling(None), "labels can be separated without error"),
+    ],
+    ids=repr,
+)
+def test_separable_labels_end_finite(scaler, message):
     logits, _ = sampled(300, 4, 1.0)
-    scaler.fit(logits, logits.argmax(dim=1))
+    with pytest.warns(UserWarning, match=f"{type(scaler).__name__}: .*{message}"):
+        scaler.fit(logits, logits.argmax(dim=1))
     assert torch.isfinite(scaler(logits)).all()
     assert scaler.report.nll_after < 1e-3
     assert scaler.report.converged
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), MatrixScaling(None)])
+@pytest.mark.parametrize("scaler", [VectorScaling(), VectorScaling(None), MatrixScaling()], ids=repr)
+@pytest.mark.parametrize("mask", [-1e4, -1e30, -3.4e38])
+def test_masked_logits_fit(scaler, mask):
+    logits, labels = sampled(2000, 6, 1.5)
+    hidden = (labels + 1 + torch.arange(2000) % 5) % 6
+    logits[torch.arange(2000), hidden] = mask
+    scaler.fit(logits, labels)
+    assert scaler.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
+    assert not torch.isnan(scaler(logits)).any()
+
+
+@pytest.mark.parametrize("scaler", [VectorScaling(), VectorScaling(None), MatrixScaling(None)])
 def test_more_parameters_than_samples_end_finite(scaler):
     logits, labels = sampled(25, 10, 1.5)
     with warnings.catch_warnings():
@@ -218,6 +266,8 @@ def test_one_class_is_refused(scaler):
 def test_regularization_is_checked(bad):
     with pytest.raises(ValueError, match="regularization must be"):
         MatrixScaling(bad)
+    with pytest.raises(ValueError, match="regularization must be"):
+        VectorScaling(bad)
 
 
 def test_cross_validation_needs_no_luck():
@@ -233,7 +283,7 @@ def test_never_worse(n, c, log_scale, seed):
     logits = 10**log_scale * torch.randn(n, c, generator=generator)
     labels = torch.randint(0, c, (n,), generator=generator)
     labels[:2] = torch.tensor([0, 1])
-    for scaler in (VectorScaling(), MatrixScaling(), MatrixScaling(None)):
+    for scaler in (VectorScaling(), VectorScaling(None), MatrixScaling(), MatrixScaling(None)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             scaler.fit(logits, labels)

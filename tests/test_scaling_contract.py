@@ -10,18 +10,41 @@ import torch
 from scaling_cases import with_unknown
 from torch import nn
 
-from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
+from socrates.scaling import SCALERS, MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
 
-SCALERS = [TemperatureScaling, VectorScaling, MatrixScaling, ReadoutScaling]
 LOGITS, LABELS = with_unknown(600, 4, 1.7, 1.0)
 
-every_scaler = pytest.mark.parametrize("make", SCALERS)
+every_scaler = pytest.mark.parametrize("make", SCALERS.values())
+
+
+def test_every_scaler_has_its_printed_names():
+    assert [(name, make.title, make.short) for name, make in SCALERS.items()] == [
+        ("temperature", "temperature scaling", "TS"),
+        ("vector", "vector scaling", "VS"),
+        ("matrix", "matrix scaling", "MS"),
+        ("readout", "readout scaling", "RS"),
+    ]
+    assert [name for name, make in SCALERS.items() if make.needs_unknown_class] == ["readout"]
 
 
 @every_scaler
-def test_unfitted_is_the_identity(make):
-    assert torch.equal(make()(LOGITS), LOGITS)
-    assert make().report is None
+def test_unfitted_refuses(make):
+    scaler = make()
+    assert scaler.report is None
+    assert "not fitted" in repr(scaler)
+    for use in (lambda: scaler(LOGITS), lambda: scaler.fold(nn.Linear(3, 5))):
+        with pytest.raises(ValueError, match=rf"{make.__name__} is not fitted: call fit\(logits, labels\)"):
+            use()
+
+
+def test_repr_shows_what_was_fitted():
+    temperature, readout = TemperatureScaling().fit(LOGITS, LABELS), ReadoutScaling().fit(LOGITS, LABELS)
+    t, rt, rb = (f"{float(x):.4g}" for x in (temperature.temperature, readout.temperature, readout.bias))
+    assert repr(temperature) == f"TemperatureScaling(temperature={t}, columns=5)"
+    assert repr(readout) == f"ReadoutScaling(temperature={rt}, bias={rb}, columns=5)"
+    for make in (VectorScaling, MatrixScaling):
+        fitted = make(0.5).fit(LOGITS, LABELS)
+        assert repr(fitted) == f"{make.__name__}(regularization=0.5, strength=0.5, columns=5)"
 
 
 @every_scaler
@@ -54,6 +77,21 @@ def test_numpy_and_torch_agree(make):
 
 
 @every_scaler
+def test_call_takes_what_fit_takes(make):
+    scaler = make().fit(LOGITS, LABELS)
+    expected = scaler(LOGITS)
+    assert torch.equal(scaler(LOGITS.numpy()), expected)
+    assert torch.equal(scaler(LOGITS.double().tolist()), scaler(LOGITS.double()))
+
+
+@every_scaler
+def test_a_declared_unknown_class_is_never_a_label(make):
+    assert make().fit(LOGITS, LABELS, unknown_class=True).report.converged
+    with pytest.raises(ValueError, match=r"labels from 0 to 3, got 0 to 4.*never a label"):
+        make().fit(LOGITS, LABELS.clamp(max=2) * 2, unknown_class=True)
+
+
+@every_scaler
 def test_lists_and_every_kind_of_integer_agree(make):
     expected = make().fit(LOGITS.double(), LABELS)(LOGITS)
     assert torch.equal(make().fit(LOGITS.tolist(), LABELS.tolist())(LOGITS), expected)
@@ -82,9 +120,8 @@ def test_casting_the_model_leaves_the_fit_alone(make, cast):
 @every_scaler
 @pytest.mark.parametrize("layer", [nn.Conv2d(3, 5, 1), nn.Sequential(nn.Linear(3, 5)), nn.Identity()])
 def test_fold_names_the_layer_it_needs(make, layer):
-    for scaler in (make(), make().fit(LOGITS, LABELS)):
-        with pytest.raises(ValueError, match=rf"{make.__name__}.fold needs the nn.Linear.*got {type(layer).__name__}"):
-            scaler.fold(layer)
+    with pytest.raises(ValueError, match=rf"{make.__name__}.fold needs the nn.Linear.*got {type(layer).__name__}"):
+        make().fit(LOGITS, LABELS).fold(layer)
 
 
 @every_scaler
@@ -155,7 +192,6 @@ def test_folded_layer_equals_layer_and_scaler(make, bias, dtype):
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
     assert torch.allclose(scaler.fold(linear)(features), scaler(linear(features)), atol=tolerance, rtol=tolerance)
     assert all(torch.equal(linear.state_dict()[name], before[name]) for name in before)
-    assert torch.equal(make().fold(linear)(features), linear(features))  # unfitted
 
 
 @every_scaler
@@ -165,8 +201,8 @@ def test_misfits_are_refused_after_fit(make):
         scaler(torch.zeros(2, 4))
     with pytest.raises(ValueError, match=r"floating-point logits, got torch\.int64"):
         scaler(torch.zeros(2, 5, dtype=torch.long))
-    with pytest.raises(ValueError, match="torch tensors, got ndarray"):
-        scaler(np.zeros((2, 5)))
+    with pytest.raises(ValueError, match=r"got torch\.int64.*logits\.astype\(float\)"):
+        scaler(np.zeros((2, 5), dtype=int))
     with pytest.raises(ValueError, match="out_features=4"):
         scaler.fold(nn.Linear(3, 4))
 
@@ -186,7 +222,7 @@ BAD = {
     "integer logits": (torch.ones(4, 3, dtype=torch.long), FINE, "floating-point logits, got torch.int64"),
     "complex logits": (torch.ones(4, 3, dtype=torch.complex64), FINE, "floating-point"),
     "NaN": (spoiled(np.nan), FINE, "finite logits, 1 of 4 rows.*first is row 2"),
-    "infinity": (spoiled(-np.inf), FINE, "finite logits, 1 of 4 rows"),
+    "infinity": (spoiled(-np.inf), FINE, r"finite logits, 1 of 4 rows.*clip infinite logits, e\.g\. logits\.clip"),
     "ragged list": ([[0.1, 0.2], [0.3]], FINE, "logits do not form an array .*pass a tensor"),
     "list of integers": ([[1, 2, 0]] * 4, FINE, r"got torch.int64.*numpy.array\(logits, dtype=float\)"),
     "array of integers": (np.ones((4, 3), dtype=int), FINE, r"got torch.int64.*logits.astype\(float\)"),
@@ -210,6 +246,11 @@ def test_bad_input_is_named(make, case):
     with pytest.raises(ValueError, match=message) as caught:
         make().fit(logits, labels)
     assert make.__name__ in str(caught.value)
+
+
+def test_readout_needs_an_unknown_class():
+    with pytest.raises(ValueError, match="needs an unknown last column: use TemperatureScaling"):
+        ReadoutScaling().fit(LOGITS, LABELS, unknown_class=False)
 
 
 def test_readout_needs_two_classes_beside_the_unknown():

@@ -108,7 +108,7 @@ def test_the_limit_of_a_small_temperature_is_named():
 
 
 def test_says_when_it_is_not_converged(monkeypatch):
-    monkeypatch.setattr("socrates.scaling.readoutfit.MAX_STEPS", 0)
+    monkeypatch.setattr("socrates.scaling.readout.MAX_STEPS", 0)
     logits, labels = with_unknown(800, 4, 2.0, -1.0)
     with pytest.warns(UserWarning, match="ReadoutScaling: stopped after 0 steps at a gradient norm of .*not converged"):
         scaler = ReadoutScaling().fit(logits, labels)
@@ -136,8 +136,10 @@ def test_without_use_for_the_unknown_column_it_is_temperature_scaling():
 
 
 def test_probs_by_hand():
-    # Unfitted: softmax of (log 2, 0, 0) is (1/2, 1/4, 1/4), and the unknown quarter is shared by two classes.
-    probs = ReadoutScaling().probs(torch.tensor([[2.0, 1.0, 1.0]]).log())
+    # At T = 1 and bias 0: softmax of (log 2, 0, 0) is (1/2, 1/4, 1/4), the unknown quarter is shared by two classes.
+    scaler = ReadoutScaling()
+    scaler.columns = 3
+    probs = scaler.probs(torch.tensor([[2.0, 1.0, 1.0]]).log())
     assert torch.allclose(probs, torch.tensor([[0.625, 0.375]]))
 
 

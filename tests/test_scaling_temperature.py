@@ -74,6 +74,103 @@ def test_rows_sorted_by_difficulty_do_not_mislead_the_warm_start():
     assert max(gradients(logits, labels, float(scaler.temperature))) < 1e-6
 
 
+def contrived(n, scale, stride, factor, seed=0):
+    """Logits, calibrated at T = scale, of which every so many rows are multiplied by a factor."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(n, 10, generator=generator, dtype=torch.float64)
+    labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+    logits *= scale
+    logits[stride - 1 :: stride] *= factor
+    return logits, labels
+
+
+@pytest.mark.parametrize(
+    ("n", "scale", "stride", "factor"), [(16_384, 5.0, 64, 1e-5), (16_384, 0.01, 64, 1e9), (5000, 1.0, 5000, 1e6)]
+)
+def test_the_order_of_rows_does_not_matter(n, scale, stride, factor):
+    # Without warnings, which are errors here. The first rows of each stride are what the warm start sees.
+    logits, labels = contrived(n, scale, stride, factor)
+    found = []
+    for shift in (0, 1, 7, stride // 2):
+        order = torch.arange(n).roll(shift)
+        scaler = TemperatureScaling().fit(logits[order], labels[order])
+        assert scaler.report.converged
+        assert gradients(logits, labels, float(scaler.temperature))[0] < 1e-6
+        found.append(float(scaler.temperature))
+    assert found == pytest.approx([found[0]] * 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("true_t", TEMPERATURES)
+@pytest.mark.parametrize(("n", "c"), [(50, 3), (1000, 10)])
+def test_the_derivative_vanishes_at_the_optimum(n, c, true_t):
+    logits, labels = sampled(n, c, true_t, dtype=torch.float64)
+    scaler = TemperatureScaling().fit(logits, labels)
+    by_t, by_b = gradients(logits, labels, float(scaler.temperature))
+    assert max(by_t, by_b) < 1e-9
+    assert scaler.report.gradient_norm == pytest.approx(by_t, abs=1e-12)
+
+
+@pytest.mark.parametrize("margin", [1e-4, 0.1, 3.0, 500.0])
+@pytest.mark.parametrize("right", [0.51, 0.9, 0.999])
+def test_any_margin_by_hand(margin, right):
+    logits = torch.tensor([[margin, 0.0]] * 1000, dtype=torch.float64)
+    scaler = TemperatureScaling().fit(logits, (torch.arange(1000) >= 1000 * right).long())
+    assert float(scaler.temperature) == pytest.approx(margin / math.log(right / (1 - right)), rel=1e-6)
+
+
+@pytest.mark.parametrize("rows", [2**18 // 8 - 1, 2**18 // 8, 2**18 // 8 + 1])
+def test_chunks_lose_no_row(rows):
+    # The chunk holds 2^18 logits. Only the last row is wrong: T depends on it alone.
+    logits = torch.zeros(rows, 8)
+    logits[:, 0] = 5.0
+    labels = torch.zeros(rows, dtype=torch.long)
+    labels[-1] = 1
+    found = float(TemperatureScaling().fit(logits, labels).temperature)
+    # e^(5 / T) = 7 (rows - 1), as (rows - 1) / rows is the probability of class 0.
+    assert found == pytest.approx(5 / math.log(7 * (rows - 1)), rel=1e-4)
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e30, -3.4e38])
+@pytest.mark.parametrize("n", [2000, 30_000])
+def test_masked_logits_fit_like_fewer_columns(mask, n):
+    logits, labels = sampled(n, 5, 1.7)
+    masked = torch.cat([logits, torch.full((n, 1), mask)], dim=1)
+    scaler, expected = TemperatureScaling().fit(masked, labels), TemperatureScaling().fit(logits, labels)
+    assert float(scaler.temperature) == pytest.approx(float(expected.temperature), rel=1e-6)
+    assert scaler.report.nll_after == pytest.approx(expected.report.nll_after, abs=1e-7)
+
+
+def test_the_hottest_temperature_is_ten_thousand_times_the_largest_difference():
+    logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    with pytest.warns(UserWarning, match=r"worse than a uniform guess, .*T = 3e\+04"):
+        scaler = TemperatureScaling().fit(logits, torch.tensor([1, 1, 0]))
+    assert float(scaler.temperature) == pytest.approx(3e4)
+    assert scaler.report.converged
+
+
+def test_tiny_logits_that_say_nothing_keep_the_temperature():
+    with pytest.warns(UserWarning, match="worse than a uniform guess"):
+        scaler = TemperatureScaling().fit(torch.tensor([[1e-5, 0.0]]), torch.tensor([1]))
+    assert float(scaler.temperature) == 1.0
+
+
+def test_says_when_it_is_not_converged(monkeypatch):
+    monkeypatch.setattr("socrates.scaling.temperature.MAX_PASSES", 2)
+    logits, labels = sampled(500, 10, 20.0, dtype=torch.float64)
+    scaler = TemperatureScaling().fit(logits, labels)
+    assert scaler.report.num_iterations == 2
+    by_t, _ = gradients(logits, labels, float(scaler.temperature))
+    assert scaler.report.gradient_norm == pytest.approx(by_t, rel=1e-9)
+    assert by_t > 1e-6
+    assert not scaler.report.converged
+
+
+@pytest.mark.parametrize(("n", "most"), [(500, 5), (10_000, 2), (40_000, 2)])
+def test_few_passes_over_the_logits(n, most):
+    # One on most data, because a few rows warm the start and the series reaches the optimum from there.
+    assert TemperatureScaling().fit(*sampled(n, 10, 1.7)).report.num_iterations <= most
+
+
 @pytest.mark.parametrize("case", GOLDEN["ts"], ids=lambda case: f"T={case['true_T']}")
 def test_golden_temperatures(case):
     logits, labels = sampled(5000, 10, case["true_T"])

@@ -87,43 +87,31 @@ def _from_file(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def check_options(
-    kind: str, name: str, make: Callable[..., Any], given: Collection[str], not_options: Collection[str]
-) -> None:
-    """Refuse options that `make` does not take.
+def called(
+    kind: str, name: str, make: Callable[..., Any], *given: Any, options: Mapping[str, Any], **sizes: Any
+) -> Any:
+    """What `make` gives for what its kind is given, and its options; what it does not take is said in one line.
 
-    >>> check_options("method", "focal", lambda task, gamma=2.0: None, {"gama"}, not_options={"task"})
+    >>> called("method", "focal", lambda task, gamma=2.0: None, "a task", options={"gama": 1.0})
     Traceback (most recent call last):
     ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
-    """
-    parameters = inspect.signature(make).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    options = {parameter.name: parameter for parameter in parameters if parameter.name not in not_options}
-    wrong = sorted(set(given) - set(options))
-    if wrong:
-        takes = ", ".join(
-            option if parameter.default is parameter.empty else f"{option}={parameter.default!r}"
-            for option, parameter in options.items()
-        )
-        raise ValueError(f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {takes or 'none'}")
-
-
-def check_call(
-    kind: str, name: str, make: Callable[..., Any], expected: str, given: tuple[Any, ...], options: Mapping[str, Any]
-) -> None:
-    """Refuse a plug-in that cannot be called with what its kind is given.
-
-    >>> check_call("model", "mine:net", lambda width: None, "num_outputs", (), {"num_outputs": 10})
+    >>> called("model", "mine:net", lambda width: None, options={}, num_outputs=10)
     Traceback (most recent call last):
-    ValueError: model 'mine:net' must take num_outputs, it is called as (width): missing a required argument: 'width'
+    ValueError: model 'mine:net' cannot be called as (width): missing a required argument: 'width'
     """
+    signature = inspect.signature(make)
+    takes = [each for each in list(signature.parameters.values())[len(given) :] if each.name not in sizes]
+    wrong = sorted(set(options) - {each.name for each in takes})
+    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
+        known = ", ".join(
+            each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes
+        )
+        raise ValueError(f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {known or 'none'}")
     try:
-        inspect.signature(make).bind(*given, **options)
+        signature.bind(*given, **sizes, **options)
     except TypeError as error:
-        raise ValueError(
-            f"{kind} {name!r} must take {expected}, it is called as {inspect.signature(make)}: {error}"
-        ) from error
+        raise ValueError(f"{kind} {name!r} cannot be called as {signature}: {error}") from error
+    return make(*given, **sizes, **options)
 
 
 def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[str, Any]:

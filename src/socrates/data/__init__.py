@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from socrates.contracts import Splits
-from socrates.names import check_call, check_options, find, options_of
+from socrates.names import called, find, options_of
 
 from .augment import Transform
 from .cifar import load_cifar10, load_cifar100
@@ -129,14 +129,12 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     (100, 300, 1197, (1, 8, 8), 10)
     """
     make = factory(name)
-    check_options("data set", name, make, options, NOT_OPTIONS)
     if name in DATASETS or make in BY_PATH.values():
         check_values(options)
     path = name.partition(":")[2] if make in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
-    check_call("data set", name, make, "the folder of its data, then its options", (place,), options)
     try:
-        splits = make(place, **options)
+        splits = called("data set", name, make, place, options=options)
     except ImportError as error:
         raise ImportError(f"the data set {name!r} needs {error.name}: install socrates-loss[train]") from error
     except ValueError as error:
@@ -147,6 +145,8 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
         raise ValueError(f"data set {name!r} must give socrates.contracts.Splits, got {type(splits).__name__}")
     if path:
         check_trained(splits, path)
+    if name in DATASETS:
+        warn_unless_official(splits, DATASETS[name])
     return splits if num_train is None else with_fewer(splits, name, num_train)
 
 
@@ -173,6 +173,15 @@ def with_fewer(splits: Splits, name: str, num_train: int) -> Splits:
         )
     chosen = torch.from_numpy(stratified_subset(labels, num_train))
     return dataclasses.replace(splits, train=splits.train.subset(chosen))
+
+
+def warn_unless_official(splits: Splits, entry: Entry) -> None:
+    """Say that a data set is not the whole official one: its numbers do not compare with published ones."""
+    found = {"train": len(splits.train) + len(splits.val), "test": len(splits.test)}
+    official = {"train": sum(entry.sizes[:2]), "test": entry.sizes[2]}
+    if found != official:
+        sizes = ", ".join(f"{found[part]:,} {part} samples (official {official[part]:,})" for part in official)
+        warnings.warn(f"{entry.title}: {sizes}: results do not compare with those on the official data", stacklevel=3)
 
 
 def check_values(options: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ from .augment import Transform
 from .download import fetch_extracted
 from .errors import DataCorrupt, DataNotFound
 from .resident import Arrays, resident_splits
-from .splits import warn_unless_official
 
 PIXELS = 3 * 32 * 32
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -69,8 +68,6 @@ def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = T
     folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
     train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
     test = read_records([folder / "test_batch.bin"], 1, 10)
-    counts = {"train": len(train[1]), "test": len(test[1])}
-    warn_unless_official("CIFAR-10", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010), image_size, augment)
     return resident_splits(train, test, how, CIFAR10.split())
 
@@ -85,7 +82,5 @@ def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = 
     """
     folder = fetch_extracted("cifar100", root, "cifar-100-binary")
     train, test = (read_records([folder / name], 2, 100) for name in ("train.bin", "test.bin"))
-    counts = {"train": len(train[1]), "test": len(test[1])}
-    warn_unless_official("CIFAR-100", counts, {"train": 50_000, "test": 10_000})
     how = transform((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), image_size, augment)
     return resident_splits(train, test, how, CIFAR100.split())

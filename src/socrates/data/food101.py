@@ -13,7 +13,7 @@ from socrates.contracts import Splits
 from .augment import Transform
 from .download import fetch_extracted
 from .errors import DataCorrupt, DataNotFound
-from .splits import validation_split, warn_unless_official
+from .splits import validation_split
 from .streamed import StreamedImages
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -63,7 +63,6 @@ def load_food101(root: Path, *, image_size: int | None = None, augment: bool = T
     folder = fetch_extracted("food101", root, "food-101")
     classes = read_lines(folder / "meta" / "classes.txt")
     (paths, labels), (test_paths, test_labels) = (read_part(folder, part, classes) for part in ("train", "test"))
-    warn_unless_official("Food-101", {"train": len(paths), "test": len(test_paths)}, {"train": 75_750, "test": 25_250})
     size = image_size or 224
     plain = Transform(*IMAGENET, size=size)
     how = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0)) if augment else plain

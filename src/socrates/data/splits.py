@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,12 +58,3 @@ def stratified_subset(labels: NDArray[np.int64], num_samples: int, seed: int = S
     random = np.random.RandomState(seed)
     chosen = [random.permutation(np.flatnonzero(position == k))[: quota[k]] for k in range(len(classes))]
     return np.sort(np.concatenate(chosen))
-
-
-def warn_unless_official(name: str, counts: dict[str, int], official: dict[str, int]) -> None:
-    """Say that a data set is not the whole official one: its numbers do not compare with published ones."""
-    if counts != official:
-        sizes = ", ".join(f"{counts[part]:,} {part} samples (official {official[part]:,})" for part in official)
-        warnings.warn(
-            f"{name}: {sizes}: results do not compare with those on the official data", UserWarning, stacklevel=2
-        )

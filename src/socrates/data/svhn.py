@@ -12,7 +12,7 @@ from .augment import Transform
 from .download import fetch
 from .errors import DataCorrupt
 from .resident import Arrays, resident_splits
-from .splits import numbers, warn_unless_official
+from .splits import numbers
 
 
 def read_mat(path: Path) -> Arrays:
@@ -45,7 +45,5 @@ def load_svhn(root: Path, *, image_size: int | None = None, augment: bool = True
         augment: whether training images are turned by up to 15 degrees and cropped with a padding of 4 pixels
     """
     train, test = (read_mat(fetch(f"svhn/{part}", root)) for part in ("train", "test"))
-    counts = {"train": len(train[1]), "test": len(test[1])}
-    warn_unless_official("SVHN", counts, {"train": 73_257, "test": 26_032})
     how = Transform((0.5,) * 3, (0.5,) * 3, padding=4, degrees=15.0, size=image_size)
     return resident_splits(train, test, how if augment else how.plain, numbers(10))

@@ -23,7 +23,6 @@ except ImportError:  # not on every system: there nothing is locked
 
 MEGABYTE = 2**20
 SLACK = 64 * MEGABYTE
-ADVICE = "choose another --out"
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "std::bad_alloc")
 
 
@@ -145,16 +144,18 @@ def check_writable(out: Path) -> None:
 
     >>> check_writable(Path(__file__))
     Traceback (most recent call last):
-    OSError: runs cannot be written to ...guard.py: it is a file; choose another --out
+    OSError: runs cannot be written to ...guard.py: it is a file; choose another folder
     """
     folder = _nearest(out)
     if not folder.is_dir():
-        raise OSError(f"runs cannot be written to {out}: {'it' if folder == out else folder} is a file; {ADVICE}")
+        raise OSError(
+            f"runs cannot be written to {out}: {'it' if folder == out else folder} is a file; choose another folder"
+        )
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        raise OSError(f"runs cannot be written to {out}: {error.strerror or error}; {ADVICE}") from error
+        raise OSError(f"runs cannot be written to {out}: {error.strerror or error}; choose another folder") from error
 
 
 def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
@@ -166,7 +167,7 @@ def check_space(out: Path, experiment: Experiment, splits: Splits, state: State)
     if free < needed:
         raise OSError(
             f"{out} has {free / MEGABYTE:.0f} MB free, the run writes up to {needed / MEGABYTE:.0f} MB: "
-            f"free some space, choose another --out, or keep fewer epochs with --keep-every"
+            f"free some space, choose another folder, or keep fewer epochs by a larger keep_every"
         )
 
 

@@ -15,7 +15,7 @@ from socrates import data, methods, models
 from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.epoch import collapse_record, confidence_record, split_record
+from socrates.engine.epoch import train_record, val_record
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
@@ -148,8 +148,7 @@ def make_fabric(accelerator: str, precision: str) -> Any:
         return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
     except Exception as error:  # Fabric raises many kinds
         raise ValueError(
-            f"--device {accelerator} with --precision {precision} cannot be used here ({error}): "
-            f"choose --device auto or cpu"
+            f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
         ) from error
 
 
@@ -225,7 +224,7 @@ def train_epoch(
         logits[batch.index] = output.logits.detach().to(logits.dtype)
         tell(Stepped(epoch, step))
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= split_record("train", logits, split.labels, task.num_classes, experiment.num_bins)
+    record |= train_record(logits, split.labels, task.num_classes, experiment.num_bins)
     return record | {key: float(value) for key, value in state.method.diagnostics().items()}
 
 
@@ -263,9 +262,7 @@ def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, 
     logits = infer(model, splits.val)
     labels = splits.val.labels
     record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
-    record |= collapse_record(logits, labels, splits.class_names)
-    record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
-    record |= confidence_record(logits, labels, splits.num_classes)
+    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
     last = epoch == experiment.optimization.epochs
     if last or epoch % experiment.keep_every == 0:
         test = infer(model, splits.test)

@@ -1,5 +1,6 @@
 """Losses: pure functions with one value per sample, and modules for training loops that only remember."""
 
+from .adaptive import adaptive_target
 from .brier import BrierLoss, brier_loss
 from .contrastive import KeyQueue, Keys, contrastive_loss
 from .dece import dece, smoothed_labels
@@ -9,7 +10,6 @@ from .indexed import IndexedDataset
 from .sat import SATLoss, sat_loss
 from .socrates import (
     SocratesLoss,
-    adaptive_target,
     socrates_loss,
     socrates_loss_reference,
     uncertainty_penalty,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .socrates import is_integer
+from .inputs import at_least_single, is_integer
 
 EMPTY = -1  # the class of a slot that holds no key yet; no label equals it
 
@@ -35,6 +35,7 @@ class KeyQueue(nn.Module):
     classes: Tensor
     position: Tensor
 
+    @torch.inference_mode(False)  # buffers that were made in inference mode could never be written
     def __init__(self, size: int, dim: int) -> None:
         super().__init__()
         if size < 1 or dim < 1:
@@ -111,9 +112,13 @@ def contrastive_loss(
         raise ValueError(f"queries and keys must have one width, got {sorted(widths)}")
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
-    queries = F.normalize(queries, dim=1)
-    to_correct, positive = _similarity(queries, labels, correct, temperature)
-    to_errors, negative = _similarity(queries, labels, errors, temperature)
+    queries = at_least_single(queries)
+    # A query without a direction is similar to nothing, and the slope of its direction is no number: it gets none.
+    lost = queries.detach().square().sum(dim=1, keepdim=True) < 1e-24
+    queries = F.normalize(queries.masked_fill(lost, 1.0), dim=1).masked_fill(lost, 0.0)
+    with torch.autocast(queries.device.type, enabled=False):
+        to_correct, positive = _similarity(queries, labels, correct, temperature)
+        to_errors, negative = _similarity(queries, labels, errors, temperature)
     # A finite stand-in for minus infinity: a query without negatives then has loss 0 and a gradient of 0, not NaN.
     against = to_errors.masked_fill(~negative, torch.finfo(queries.dtype).min / 2).logsumexp(dim=1, keepdim=True)
     loss = F.softplus(against - to_correct).masked_fill(~positive, 0.0).sum(dim=1)

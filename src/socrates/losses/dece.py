@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
-from .socrates import at_least_single, check_inputs, is_number, true_class
+from .inputs import at_least_single, check_inputs, is_number, true_class
 
 
 def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0, t_b: float = 0.01) -> Tensor:
@@ -18,7 +20,7 @@ def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0,
     0.482
     """
     labels = check_inputs(logits, labels, "dece", unknown=False)
-    if not is_number(num_bins, int) or num_bins < 1 or not t_a > 0 or not t_b > 0:
+    if not is_number(num_bins, Integral) or num_bins < 1 or not t_a > 0 or not t_b > 0:
         raise ValueError(f"dece needs num_bins >= 1, t_a > 0 and t_b > 0, got {num_bins}, {t_a} and {t_b}")
     p = at_least_single(logits).softmax(dim=1)
     confidence = p.max(dim=1).values

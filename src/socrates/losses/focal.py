@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from .socrates import Reduction, at_least_single, check_gamma, check_inputs, true_class
-from .stateless import StatelessLoss
+from .inputs import at_least_single, check_gamma, check_inputs, true_class
+from .module import StatelessLoss
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
@@ -43,18 +45,29 @@ def _focal(log_p_true: Tensor, gamma: float | Tensor) -> Tensor:
 
 
 class FocalLoss(StatelessLoss):
-    """Focal loss for a training loop: `criterion(logits, labels)`, an index is ignored.
+    """Focal loss for a training loop: `criterion(logits, labels)`, an index is ignored; see `LossModule`.
+
+    With gamma 0 it is `nn.CrossEntropyLoss`, with every option. A smoothed label counts as a draw: the loss is a mean
+    of the label's own, with `1 - label_smoothing`, and of the loss that each class would have as the label.
 
     >>> FocalLoss(gamma=2.0)(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.1733)
     """
 
-    def __init__(self, gamma: float = 2.0, *, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    smooths = True
+
+    def __init__(self, gamma: float = 2.0, **options: Any) -> None:
+        super().__init__(**options)
         self.gamma = check_gamma(gamma)
 
-    def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return focal_loss(logits, labels, self.gamma)
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        rows = self.rows(logits, labels)
+        loss = focal_loss(rows.logits, rows.labels, self.gamma)
+        if not self.label_smoothing:
+            return self.reduce(loss, rows)
+        every = _focal(at_least_single(rows.logits).log_softmax(dim=1), self.gamma)  # (B, C), as if each were the label
+        every = every if self.weight is None else every * self.weight.to(every.dtype)
+        return self.reduce((1 - self.label_smoothing) * loss, rows, self.label_smoothing * every.mean(dim=1))
 
 
 class FLSDLoss(StatelessLoss):
@@ -64,8 +77,8 @@ class FLSDLoss(StatelessLoss):
     tensor(0.5848)
     """
 
-    def __init__(self, gamma: float = 3.0, *, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, gamma: float = 3.0, **options: Any) -> None:
+        super().__init__(**options)
         self.gamma = check_gamma(gamma)
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .socrates import Reduction, at_least_single, check_inputs, true_class
-from .stateless import StatelessLoss
+from .inputs import at_least_single, check_inputs, is_number, true_class
+from .module import StatelessLoss
 
 
 def gamblers_loss(logits: Tensor, labels: Tensor, reward: float) -> Tensor:
@@ -28,20 +29,22 @@ def gamblers_loss(logits: Tensor, labels: Tensor, reward: float) -> Tensor:
 
 def check_reward(reward: float) -> float:
     """Refuse odds at which no bet can pay."""
-    if not (1 <= reward < math.inf):
+    if not is_number(reward) or not 1 <= reward < math.inf:
         raise ValueError(f"reward must be at least 1 (useful from above 1 to the number of classes), got {reward}")
-    return reward
+    return float(reward)
 
 
 class GamblersLoss(StatelessLoss):
-    """Deep Gamblers for a training loop: `criterion(logits, labels)`, an index is ignored.
+    """Deep Gamblers for a training loop: `criterion(logits, labels)`, an index is ignored; see `LossModule`.
 
     >>> GamblersLoss(reward=2.2)(torch.zeros(1, 3), torch.tensor([0]))
     tensor(0.7239)
     """
 
-    def __init__(self, reward: float = 2.2, *, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    unknown = True
+
+    def __init__(self, reward: float = 2.2, **options: Any) -> None:
+        super().__init__(**options)
         self.reward = check_reward(reward)
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:

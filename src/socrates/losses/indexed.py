@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
-from torch.utils.data import Dataset
+from torch.utils.data import ConcatDataset, Dataset
+
+_CONCATENATING: Any = cast(Any, ConcatDataset).cumsum.__code__  # asks for the length of each part
 
 
 class IndexedDataset(Dataset[Any]):
     """Adds its index to every item of a map-style dataset: `(input, label)` becomes `(input, label, index)`.
 
     An item that is a mapping (Hugging Face datasets) gets the key "index" instead. The index counts within the dataset
-    given: wrap the training subset itself, then `len()` of it is the loss's `num_samples`.
+    given: wrap the training subset itself, then `len()` of it is the loss's `num_samples`; of several datasets wrap the
+    whole, `IndexedDataset(ConcatDataset([a, b]))`. Attributes such as `.classes` are those of the dataset given.
 
     >>> dataset = IndexedDataset([("a cat", 0), ("a dog", 1)])
     >>> dataset[1]
@@ -30,7 +35,19 @@ class IndexedDataset(Dataset[Any]):
         self.dataset = dataset
 
     def __len__(self) -> int:
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        if caller.f_code is _CONCATENATING and len(caller.f_locals.get("sequence", ())) > 1:
+            warnings.warn(
+                "IndexedDatasets inside a ConcatDataset count from 0 each, so that their samples share targets: "
+                "use IndexedDataset(ConcatDataset([a, b]))",
+                stacklevel=4,
+            )
         return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dataset" or name.startswith("__"):  # not there yet while it is copied or unpickled
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
 
     def __getitem__(self, index: int) -> Any:
         position = int(index)

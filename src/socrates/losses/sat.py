@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from .socrates import (
-    AdaptiveTargetLoss,
-    Reduction,
-    TargetOver,
-    adaptive_target,
-    at_least_single,
-    check_inputs,
-    check_target,
-    keep_finite,
-    reduce,
-    true_class,
-)
+from .adaptive import AdaptiveTargetLoss, Step, TargetOver, moved_target
+from .inputs import at_least_single, check_inputs, check_target, true_class
 
 
 def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
@@ -46,23 +38,13 @@ class SATLoss(AdaptiveTargetLoss):
     tensor([0.9500, 0.9500])
     """
 
-    def __init__(
-        self,
-        num_samples: int | None,
-        alpha: float = 0.9,
-        *,
-        target_over: TargetOver = "known",
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(num_samples, alpha, target_over, reduction)
+    has_beta = False
 
-    def loss_and_target(
-        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
-    ) -> tuple[Tensor, Tensor]:
-        target = previous
-        true_class(logits, labels, logits.shape[1] - 1)  # a label that is no known class raises here
-        if alpha is not None:
-            z = logits.detach() if self.target_over == "all" else logits.detach()[:, :-1]
-            p_true = true_class(at_least_single(z).softmax(dim=1), labels, logits.shape[1] - 1)
-            target = keep_finite(logits, adaptive_target(previous, p_true, alpha), previous)
-        return reduce(sat_loss(logits, labels, target), self.reduction), target
+    def __init__(
+        self, num_samples: int | None, alpha: float = 0.9, *, target_over: TargetOver = "known", **options: Any
+    ) -> None:
+        super().__init__(num_samples, alpha, target_over, **options)
+
+    def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
+        target = moved_target(logits, labels, previous, alpha, self.target_over)
+        return Step(sat_loss(logits, labels, target), target, None)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from ..contracts import Method, Task
-from ..names import check_call, check_options, find, options_of
+from ..names import called, find, options_of
 from .ablations import ABLATIONS
 from .adaptive import sat, socrates
 from .ccl_sc import ccl_sc
@@ -64,9 +64,7 @@ def build(name: str, task: Task, **options: Any) -> Method:
     is_model = isinstance(make, type) and issubclass(make, nn.Module) and not issubclass(make, Method)
     if is_model or "num_outputs" in signature(make).parameters:
         raise ValueError(f"method {name!r} is a model: a method is a socrates.contracts.Method, built from its Task")
-    check_options("method", name, make, options, NOT_OPTIONS)
-    check_call("method", name, make, "its task first, then its options", (task,), options)
-    method = make(task, **options)
+    method = called("method", name, make, task, options=options)
     if not isinstance(method, Method):
         raise ValueError(f"method {name!r} must give a socrates.contracts.Method, got {type(method).__name__}")
     return method

@@ -6,24 +6,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..contracts import Method, Task
-from ..losses import adaptive_target, uncertainty_penalty
-from ..losses.socrates import (
-    AdaptiveTargetLoss,
-    TargetOver,
-    at_least_single,
-    check_gamma,
-    keep_finite,
-    reduce,
-    true_class,
-)
-from .adaptive import Adaptive, Penalty, socrates
+from ..losses import uncertainty_penalty
+from ..losses.adaptive import AdaptiveTargetLoss, Step, TargetOver, moved_target
+from ..losses.inputs import at_least_single, check_gamma, true_class
+from .adaptive import Adaptive, socrates
 from .two_phase import two_phase
+
+Penalty = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -139,42 +134,28 @@ class AblatedLoss(AdaptiveTargetLoss):
         penalty: Penalty = uncertainty_penalty,
         target_over: TargetOver = "all",
     ) -> None:
-        super().__init__(num_samples, alpha, target_over, "mean")
+        super().__init__(num_samples, alpha, target_over)
         self.gamma = check_gamma(gamma)
         self.formula = formula
         self.penalty = penalty
 
-    def loss_and_target(
-        self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None
-    ) -> tuple[Tensor, Tensor]:
+    def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         z = at_least_single(logits)
         log_p = z.log_softmax(dim=1)  # (B, C + 1)
         log_p_true = true_class(log_p, labels, z.shape[1] - 1)
-        target = previous.to(z.dtype)
-        if alpha is not None:
-            known = z.detach()[:, :-1].softmax(dim=1)
-            s_true = log_p_true.exp() if self.target_over == "all" else true_class(known, labels, known.shape[1])
-            target = keep_finite(z, adaptive_target(target, s_true, alpha), target)
+        target = moved_target(z, labels, previous, alpha, self.target_over)
         # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1 finite at p = 1.
         p_wrong = (-torch.expm1(log_p_true)).clamp(min=torch.finfo(z.dtype).tiny)
         beta = self.penalty(log_p.exp(), labels)
         loss = self.formula(Terms(log_p_true, log_p[:, -1], p_wrong**self.gamma, beta, target))
-        return reduce(loss, self.reduction), target
+        return Step(loss, target, beta.detach())
 
 
-def _variant(
-    task: Task,
-    formula: Formula,
-    penalty: Penalty,
-    gamma: float,
-    alpha: float,
-    start_epoch: int,
-    target_over: TargetOver,
-) -> Method:
+def _variant(task: Task, formula: Formula, penalty: Penalty, start_epoch: int, **settings: Any) -> Method:
     """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
-    first = AblatedLoss(None, gamma, alpha=1.0, formula=formula, penalty=penalty)
-    then = AblatedLoss(task.num_samples, gamma, alpha, formula=formula, penalty=penalty, target_over=target_over)
-    return two_phase(Adaptive(task, first, penalty), Adaptive(task, then, penalty), start_epoch)
+    first = AblatedLoss(None, settings["gamma"], alpha=1.0, formula=formula, penalty=penalty)
+    then = AblatedLoss(task.num_samples, formula=formula, penalty=penalty, **settings)
+    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
 
 
 def _explained(make: Callable[..., Method], what: str | None) -> Callable[..., Method]:
@@ -190,7 +171,9 @@ def ablation(formula: Formula) -> Callable[..., Method]:
     def method(
         task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
     ) -> Method:
-        return _variant(task, formula, uncertainty_penalty, gamma, alpha, start_epoch, target_over)
+        return _variant(
+            task, formula, uncertainty_penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over
+        )
 
     return _explained(method, formula.__doc__)
 
@@ -212,7 +195,7 @@ def beta_known(
         clamp: whether beta stays at 0 or above
     """
     penalty = partial(known_penalty, clamp=clamp)
-    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
+    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
 
 
 def beta_fixed(
@@ -234,7 +217,7 @@ def beta_fixed(
     if when not in ("true", "unknown") or not 0 <= value <= 1:
         raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
     penalty = partial(fixed_penalty, value=value, when=when)
-    return _variant(task, full, penalty, gamma, alpha, start_epoch, target_over)
+    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
 
 
 ABLATIONS: dict[str, Callable[..., Method]] = {

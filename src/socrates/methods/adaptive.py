@@ -2,54 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from ..contracts import Batch, Method, Output, Task
-from ..losses import SATLoss, SocratesLoss, uncertainty_penalty
-from ..losses.socrates import AdaptiveTargetLoss, TargetOver, at_least_single
+from ..losses import SATLoss, SocratesLoss
+from ..losses.adaptive import AdaptiveTargetLoss, TargetOver
 from .epoch_means import EpochMeans
 from .logits_only import KnownCrossEntropy
 from .two_phase import two_phase
 
-Penalty = Callable[[Tensor, Tensor], Tensor]
-
 
 class Adaptive(Method):
-    """Training by a loss that remembers one target per sample; `penalty(p, labels)` is its beta, if it has one."""
+    """Training by a loss that remembers one target per sample; means of targets and betas are told epoch by epoch."""
 
     unknown_class = True
 
-    def __init__(self, task: Task, criterion: AdaptiveTargetLoss, penalty: Penalty | None = None) -> None:
+    def __init__(self, task: Task, criterion: AdaptiveTargetLoss) -> None:
         super().__init__(task)
         self.criterion = criterion
-        self.penalty = penalty
-        self.means = EpochMeans("target") if penalty is None else EpochMeans("target", "beta")
+        self.means = EpochMeans("target", "beta") if criterion.has_beta else EpochMeans("target")
 
     def start_epoch(self, epoch: int, model: nn.Module) -> None:
         self.means.reset()
 
     def forward(self, model: nn.Module, batch: Batch) -> Output:
         logits = model(batch.inputs)  # (B, C + 1)
-        loss = self.criterion(logits, batch.labels, batch.index)
+        loss, *seen = self.criterion.step(logits, batch.labels, batch.index)
         if self.training:
-            self._observe(logits.detach(), batch)
+            self.means.add(*(value for value in seen if value is not None))
         return Output(loss, logits)
-
-    @torch.no_grad()
-    def _observe(self, logits: Tensor, batch: Batch) -> None:
-        stored = self.criterion.target
-        target = torch.ones_like(logits[:, 0]) if stored is None else stored.index_select(0, batch.index)
-        if self.penalty is None:
-            self.means.add(target)
-        else:
-            self.means.add(target, self.penalty(at_least_single(logits).softmax(dim=1), batch.labels))
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         certain = torch.ones(labels.shape, device=labels.device)
-        return self.criterion.loss_and_target(logits, labels, certain, None)[0]
+        return self.criterion.terms(logits, labels, certain, None).loss.mean()
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         return self.means.read()
@@ -79,4 +67,4 @@ def socrates(
     then = SocratesLoss(task.num_samples, gamma, alpha, target_over=target_over)
     # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
     first = SocratesLoss(None, gamma, alpha=1.0)
-    return two_phase(Adaptive(task, first, uncertainty_penalty), Adaptive(task, then, uncertainty_penalty), start_epoch)
+    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)

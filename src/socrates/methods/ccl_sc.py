@@ -31,15 +31,7 @@ class Contrastive(Method):
     correct: KeyQueue
     errors: KeyQueue
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        weight: float = 0.5,
-        momentum: float = 0.99,
-        queue_size: int = 3000,
-        temperature: float = 0.1,
-    ) -> None:
+    def __init__(self, task: Task, weight: float, momentum: float, queue_size: int, temperature: float) -> None:
         super().__init__(task)
         if not (weight >= 0 and 0 <= momentum <= 1 and temperature > 0):
             raise ValueError(
@@ -164,5 +156,5 @@ def ccl_sc(
     """
     if isinstance(start_epoch, ShareOfEpochs):
         start_epoch = start_epoch.of(task.epochs)
-    then = Contrastive(task, weight=weight, momentum=momentum, queue_size=queue_size, temperature=temperature)
+    then = Contrastive(task, weight, momentum, queue_size, temperature)
     return two_phase(CrossEntropy(task), then, start_epoch)

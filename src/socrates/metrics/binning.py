@@ -135,6 +135,6 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
         np.add.at(confidence, cell, value.astype(np.float64))
         np.add.at(correct, label_cell, np.ones(len(label)))
     stats = BinStats(*(np.reshape(sums, (num_classes, num_bins)) for sums in (count, confidence, correct)))
-    stats.count[:, 0] = len(samples) - stats.count[:, 1:].sum(axis=1)
-    stats.confidence[:, 0] = total - stats.confidence[:, 1:].sum(axis=1)
+    stats.count[:, 0] = len(samples) - stats.count.sum(axis=1)
+    stats.confidence[:, 0] = total - stats.confidence.sum(axis=1)
     return stats

@@ -149,7 +149,7 @@ def smooth_ece(probs: ProbsLike | Top, labels: LabelsLike | None = None) -> floa
     Residuals, confidence less correctness, are smoothed over the confidence by a Gaussian reflected at 0 and 1; the
     result is the mean absolute value at the bandwidth sigma that equals it. It needs no number of bins and moves
     continuously with the probabilities. A direct sum over the kernel agrees to 1e-5. The `relplot` package, which
-    smooths on a coarser grid and stops its search at steps of 0.001, may differ by 0.007.
+    stops its search for sigma at steps of 0.001, is coarser and may differ by 0.007.
 
     Args:
         probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.

@@ -191,19 +191,15 @@ def _check_rows(chunk: Array, start: int, lowest: float, highest: float) -> None
         fine = sums.min() >= lowest and sums.max() <= highest
     if not fine:
         off = np.flatnonzero(~((sums >= lowest) & (sums <= highest)))
-        off = off[~((np.abs(sums[off] - 1) <= HALF_TOLERANCE) & _fits_half(chunk[off]))]
+        for half in (torch.bfloat16, torch.float16):  # if these can hold a row, it was one before it was stored wider
+            rows = torch.as_tensor(chunk[off])
+            fits = (rows.to(half).to(rows.dtype) == rows).all(dim=1).numpy()
+            off = off[~(fits & (np.abs(sums[off] - 1) <= HALF_TOLERANCE))]
         if len(off):
             _refuse_row(chunk[off[0]], start + int(off[0]), float(sums[off[0]]))
     if chunk.min() < 0:
         row = int((chunk.min(axis=1) < 0).argmax())
         _refuse_row(chunk[row], start + row, float(sums[row]))
-
-
-def _fits_half(chunk: Array) -> Array:
-    """Whether float16 or bfloat16 can hold all values of a row: then it was one before it was stored wider."""
-    rows = torch.as_tensor(chunk)
-    fits = [(rows.to(half).to(rows.dtype) == rows).all(dim=1) for half in (torch.float16, torch.bfloat16)]
-    return (fits[0] | fits[1]).numpy()
 
 
 def _refuse_row(values: Array, row: int, total: float) -> None:

@@ -10,12 +10,10 @@ import torch
 from torch import nn
 
 from ..contracts import Method
-from ..names import check_call, check_options, find, options_of
+from ..names import called, find, options_of
 from .cnn import CNN
 from .mlp import MLP
-from .resnet34 import ResNet34
-from .resnet110 import ResNet110
-from .resnet_he import ResNet20, ResNet110He
+from .resnet import ResNet20, ResNet34, ResNet110, ResNet110He
 from .vgg16 import VGG16
 from .vit import ViT
 from .vit_transfer import ViTTransfer
@@ -71,13 +69,11 @@ def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **opti
         )
     if isinstance(make, type) and issubclass(make, Method):
         raise ValueError(f"model {name!r} is a method: a model is a torch module, built from num_outputs")
-    check_options("model", name, make, options, NOT_OPTIONS)
     sizes: dict[str, Any] = {"num_outputs": num_outputs, "image_shape": tuple(image_shape)}
     parameters = signature(make).parameters.values()
     if not any(each.name == "image_shape" or each.kind is each.VAR_KEYWORD for each in parameters):
         del sizes["image_shape"]
-    check_call("model", name, make, "num_outputs, image_shape if it needs it, and its options", (), sizes | options)
-    model = make(**sizes, **options)
+    model = called("model", name, make, options=options, **sizes)
     _check_outputs(name, model, num_outputs, image_shape)
     return model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from ..experiment import Experiment, Part
+from ..experiment import Experiment, Part, resolve
 from ..names import unknown
 from . import published
 from .settings import SETTINGS, PaperSetting, find_setting
@@ -35,7 +35,6 @@ SYMBOLS: dict[str, dict[str, str]] = {
     "brier": {"MB": "batch_size"},
     "ce_dece": {"MB": "batch_size"},
 }
-WHOLE_NUMBERS = ("batch_size", "queue_size", "start_epoch")
 
 BATCH_SIZES = {"batch_size": (64, 128)}
 GRIDS: dict[str, dict[str, tuple[int | float, ...]]] = {
@@ -72,7 +71,7 @@ class Hyperparameters:
         64
         """
         optimization = replace(setting.optimization(self.method.name), batch_size=self.batch_size)
-        return setting.experiment(self.method, seed, optimization)
+        return resolve(setting.experiment(self.method, seed, optimization))
 
 
 def _final(setting: str, method: str) -> Hyperparameters:
@@ -83,7 +82,7 @@ def _final(setting: str, method: str) -> Hyperparameters:
         cell = published.find("hyperparameters", setting, method, symbol)
         if cell is None:
             raise LookupError(f"hyperparameters.csv has no {symbol} of {method} in {setting}: restore that line")
-        options[option] = int(cell.mean) if option in WHOLE_NUMBERS else cell.mean
+        options[option] = cell.mean
         underlined.append(cell.emphasis == "underline")
     return _choice(method, options, all(underlined))
 

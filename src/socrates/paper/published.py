@@ -24,58 +24,15 @@ TABLES = (
     "validation",
 )
 
-CAVEATS: dict[str, str] = {
-    # The cell does not measure what its heading says.
-    "ada_ece": "The released AdaECE fills its bins unequally by a slip (the first holds one sample), so the value does "
-    "not compare with a correct AdaECE.",
-    "cw_ece": "The released CW-ECE cuts confidences to one decimal and counts the unknown class, so that even a "
-    "perfectly calibrated model scores above 0; the value does not compare with a correct CW-ECE.",
-    "constant": "Every seed gave a constant predictor: one class for all images, whose low ECE means nothing.",
-    "some_constant": "Some of the seeds gave constant predictors, as the spread of the accuracy shows; their low ECE "
-    "pulls the mean down and means nothing.",
-    "collapsed": "Four of the five seeds predict the unknown class for every image: the mean is that of a collapse.",
-    "sat_run": "This column repeats the run of the SAT baseline, with SAT's hyperparameters instead of those of "
-    "Socrates: it is no like-for-like ablation.",
-    "focal_run": "This column repeats the run of the Focal baseline, with its own gamma and no unknown class: the "
-    "like-for-like ablation, for VGG-16, is the column alpha = 1 of the alpha table.",
-    "unconverged": "The released scaling is one short fit far from the identity that stops before its optimum, so the "
-    "value shows the fit more than the method.",
-    "unregularised": "The released matrix scaling has no regularisation and overfits where there are many classes.",
-    # The cell measures what it says, of a training that differs from the paper's text.
-    "no_augmentation": "The released runs on CIFAR-10 trained without augmentation, because of an inverted flag.",
-    "ce_dece": "The column is called MC in the paper; what was trained is cross-entropy + DECE / 2 on training "
-    "batches, without meta-learning: our ce_dece, not our mc.",
-    "temperature": "The coefficient w was used as the temperature of the contrastive term, whose weight was 1.",
-    "queues": "The released CCL-SC moves its key encoder once an epoch, freezes its queues once they are full, and its "
-    "contrastive term is no true InfoNCE.",
-    "flsd_factor": "The released FLSD multiplies the whole loss by gamma, which its publication does not.",
-    "sat_start": "Before its start epoch the released SAT trains the unknown output along with the classes.",
-    "target_over": "The adaptive target came from a softmax over the known classes only; the paper's equations, and "
-    "our default, include the unknown class. Use target_over='known' for the other.",
-    "beta_negative": "The released penalty was never clamped and falls to about -0.5; clamped to [0, 1], as the text "
-    "asks, it is the same function as the first column's.",
-    "beta_condition": "The released penalty tests the unknown class where the text tests the true class.",
-    "network": "The released ResNet-34 keeps the stem for 32-pixel images at 224 pixels and has a far wider output "
-    "layer; ours is the standard one.",
-    "split": "The released runs on Food-101 held back 10 % of the training data for validation, not the 20 % of the "
-    "text.",
-    "attention": "The released ViT has no scaling of the attention scores, no output projection and no final norm; "
-    "ours has them.",
-    "backbone_rate": "From epoch 20 on, the released runs trained the backbone at the rate of the head.",
-}
-NOT_COMPARABLE = frozenset(
-    {
-        "ada_ece",
-        "cw_ece",
-        "constant",
-        "some_constant",
-        "collapsed",
-        "sat_run",
-        "focal_run",
-        "unconverged",
-        "unregularised",
-    }
-)
+
+def _lines(name: str) -> csv.DictReader[str]:
+    return csv.DictReader((resources.files("socrates.paper") / f"{name}.csv").read_text(encoding="utf-8").splitlines())
+
+
+# What to know about a cell. One that is not comparable does not measure what its heading says; the others do, of a
+# training that differs from the paper's text.
+CAVEATS = {line["caveat"]: line["sentence"] for line in _lines("caveats")}
+NOT_COMPARABLE = frozenset(line["caveat"] for line in _lines("caveats") if line["comparable"] == "no")
 
 
 class CellKey(NamedTuple):
@@ -117,9 +74,10 @@ def table(name: str) -> Mapping[CellKey, Published]:
     """
     if name not in TABLES:
         raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
-    text = (resources.files("socrates.paper") / "published" / f"{name}.csv").read_text(encoding="utf-8")
-    lines = csv.DictReader(text.splitlines())
-    return MappingProxyType({CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in lines})
+    cells = {
+        CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in _lines(f"published/{name}")
+    }
+    return MappingProxyType(cells)
 
 
 def find(name: str, row: str | int, column: str | float, metric: str) -> Published | None:

@@ -7,13 +7,14 @@ import dataclasses
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from socrates.records import replacing
+
+from .markup import markup
 
 Place = Literal["best", "second"]
 NOTHING = "–"
@@ -37,9 +38,14 @@ class Cell:
     form: str = ".2f"
 
     @property
+    def known(self) -> bool:
+        """Whether there is a number."""
+        return math.isfinite(self.mean)
+
+    @property
     def text(self) -> str:
         """As printed, without emphasis and footnote sign."""
-        if not math.isfinite(self.mean):
+        if not self.known:
             return NOTHING
         spread = f" ± {self.std:{self.form}}" if math.isfinite(self.std) else ""
         return f"{self.mean:{self.form}}{spread}"
@@ -168,27 +174,22 @@ def to_csv(table: Table) -> str:
 
 def to_html(
     table: Table,
-    key_html: Callable[[str], str] = escape,
+    methods: Mapping[str, Any] | None = None,
     hints: Mapping[str, str] | None = None,
     sortable: bool = False,
 ) -> str:
     """For the page: best and second as classes, rows of collapsed runs marked, values for sorting.
 
-    `key_html` gives the markup of a key; `hints` are shown when a head is pointed at; heads that sort are buttons.
+    `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints` are shown when a head
+    is pointed at; heads that sort are buttons.
 
     >>> to_html(Table("t", "T", ("a", "b"), (Row(("x < y",), (Cell(-1.0, emphasis="best"),)),)))
     '<table>...<th scope="row">x &lt; y</th><td class="best" data-value="-1">−1.00</td></tr></tbody></table>'
     """
-    heads = "".join(
-        _html_head(head, (hints or {}).get(head, ""), sortable, not number)
-        for head, number in zip(table.heads, table.numeric, strict=True)
-    )
-    rows: list[str] = []
-    for keys, row in unrepeated(table.rows):
-        bad = any(isinstance(cell, Cell) and DAGGER in cell.mark for cell in row.cells)
-        cells = [f'<th scope="row">{key_html(key)}</th>' for key in keys] + [_html_cell(cell) for cell in row.cells]
-        rows.append(f"<tr{' class=collapsed' * bad}>{''.join(cells)}</tr>")
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    bad = [any(isinstance(cell, Cell) and DAGGER in cell.mark for cell in row.cells) for row in table.rows]
+    rows = [(keys, row, collapsed) for (keys, row), collapsed in zip(unrepeated(table.rows), bad, strict=True)]
+    names = {"table": table, "rows": rows, "methods": methods or {}, "hints": hints or {}, "sortable": sortable}
+    return markup("table.html", **names)
 
 
 def write_table(table: Table, folder: Path | str) -> list[Path]:
@@ -240,23 +241,6 @@ def _markdown_cell(cell: Cell | str) -> str:
     before, after = {"best": ("**", "**"), "second": ("<u>", "</u>"), None: ("", "")}[cell.emphasis]
     mark = f"<sup>{_markdown_text(cell.mark)}</sup>" if cell.mark else ""
     return f"{before}{cell.text}{after}{mark}"
-
-
-def _html_head(head: str, hint: str, sortable: bool, words: bool) -> str:
-    title = f' title="{escape(hint)}"' if hint else ""
-    text = f'<button type="button"{title}>{escape(head)}</button>' if sortable else escape(head)
-    kind = ' class="text"' if words else ""
-    return f'<th scope="col"{kind}{"" if sortable else title}>{text}</th>'
-
-
-def _html_cell(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        return f'<td class="text" data-words="{escape(cell)}">{escape(cell)}</td>'
-    mean, sign, deviation = cell.text.replace("-", "\u2212").partition(" ± ")
-    spread = f'<span class="pm">\u00a0±\u00a0{deviation}</span>' if sign else ""
-    mark = f"<sup>{escape(cell.mark)}</sup>" if cell.mark else ""
-    value = f' data-value="{cell.mean:.6g}"' if math.isfinite(cell.mean) else ""
-    return f'<td class="{cell.emphasis or ""}"{value}>{mean}{spread}{mark}</td>'
 
 
 def _csv_text(text: str) -> str:

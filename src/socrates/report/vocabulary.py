@@ -1,14 +1,14 @@
 """What everything is called, in which unit and order it is shown, and which end of it is good: said here alone.
 
-Names of scalers are those of `socrates.scaling`, names of readings those of `socrates.metrics`; a scaler that has no
-line here is shown by its own name.
+Scalers are named by `socrates.scaling`, readings by `socrates.metrics`; a scaler from elsewhere by its own name.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
-from socrates import metrics
+from socrates import metrics, scaling
 from socrates.experiment import Value
 
 SPLITS = {"val": "Validation", "test": "Test"}
@@ -75,22 +75,15 @@ class Scaler:
     name: str
     short: str
     long: str
-    marker: str = "v"
+    marker: str = "*"
     needs_unknown: bool = False
 
 
-SCALERS = {
-    scaler.name: scaler
-    for scaler in (
-        Scaler("none", "", "unscaled", "o"),
-        Scaler("temperature", "TS", "temperature scaling", "^"),
-        Scaler("vector", "VS", "vector scaling", "s"),
-        Scaler("matrix", "MS", "matrix scaling", "D"),
-        Scaler("readout", "RS", "readout scaling", "v", needs_unknown=True),
-    )
+SCALERS = {"none": Scaler("none", "", "unscaled", "o")} | {
+    name: Scaler(name, kind.short, kind.title, marker, kind.needs_unknown_class)
+    for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
 }
-
-READINGS: dict[str, str] = dict(metrics.READINGS)  # with what each of them means
+READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))
 
 

@@ -2,8 +2,16 @@
 
 from socrates.scaling.matrix import MatrixScaling
 from socrates.scaling.readout import ReadoutScaling
-from socrates.scaling.scaler import FitReport
+from socrates.scaling.scaler import FitReport, Scaler
 from socrates.scaling.temperature import TemperatureScaling
 from socrates.scaling.vector import VectorScaling
 
-__all__ = ["FitReport", "MatrixScaling", "ReadoutScaling", "TemperatureScaling", "VectorScaling"]
+# Every scaler by name, in the order of tables; its class holds the printed names and what it needs.
+SCALERS: dict[str, type[Scaler]] = {
+    "temperature": TemperatureScaling,
+    "vector": VectorScaling,
+    "matrix": MatrixScaling,
+    "readout": ReadoutScaling,
+}
+
+__all__ = ["SCALERS", "FitReport", "MatrixScaling", "ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling"]

@@ -13,16 +13,16 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NOT_LABELS = (*FLOATS, torch.bool, torch.complex32, torch.complex64, torch.complex128)
 
 
-def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = False) -> tuple[Tensor, Tensor]:
+def check_fit(logits: Array, labels: Array, scaler: str, unknown_class: bool) -> tuple[Tensor, Tensor]:
     """Logits (N, C) without gradient and int64 labels (N,) on their device, or a ValueError that says what is wrong."""
-    z = check_logits(_tensor(logits, "logits", scaler).detach(), scaler, advice=_advice(logits, "logits", "float"))
-    if z.ndim != 2 or z.shape[0] == 0 or z.shape[1] < 2 + unknown_column:
-        columns = "at least 2 classes and the unknown column" if unknown_column else "at least 2 columns"
+    z = check_logits(logits, f"{scaler}.fit").detach()
+    if z.ndim != 2 or z.shape[0] == 0 or z.shape[1] < 2 + unknown_class:
+        columns = "at least 2 classes and the unknown column" if unknown_class else "at least 2 columns"
         raise ValueError(
             f"{scaler}.fit needs logits of shape (samples, columns) with at least 1 sample and {columns}, "
             f"got {tuple(z.shape)}: pass one row of raw model outputs for each sample"
         )
-    y = _tensor(labels, "labels", scaler)
+    y = _tensor(labels, "labels", f"{scaler}.fit")
     if y.dtype in NOT_LABELS:
         advice = _advice(labels, "labels", "int")
         raise ValueError(f"{scaler}.fit needs integer class labels, got {y.dtype}: convert them, e.g. {advice}")
@@ -32,13 +32,13 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = 
             f"pass class indices, not one-hot rows"
         )
     y = y.to(device=z.device, dtype=torch.int64)
-    num_classes = z.shape[1] - unknown_column
+    num_classes = z.shape[1] - unknown_class
     if int(y.min()) < 0 or int(y.max()) >= num_classes:
         raise ValueError(
             f"{scaler}.fit needs labels from 0 to {num_classes - 1}, got {int(y.min())} to {int(y.max())}: "
             + (
                 "the last column is the unknown class and is never a label"
-                if unknown_column
+                if unknown_class
                 else "check the label encoding"
             )
         )
@@ -46,18 +46,18 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_column: bool = 
     return z, y
 
 
-def check_logits(logits: Tensor, scaler: str, columns: int = 0, advice: str = "logits.float()") -> Tensor:
-    """The logits themselves if they are floating point and, for columns > 0, have that many columns."""
-    if not isinstance(logits, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"{scaler} is called on torch tensors, got {type(logits).__name__}: wrap it in torch.tensor")
-    if logits.dtype not in FLOATS:
-        raise ValueError(f"{scaler} needs floating-point logits, got {logits.dtype}: pass raw outputs, e.g. {advice}")
-    if columns and (logits.ndim == 0 or logits.shape[-1] != columns):
+def check_logits(logits: Array, scaler: str, columns: int = 0) -> Tensor:
+    """The logits as a tensor if they are floating point and, for columns > 0, have that many columns."""
+    z = _tensor(logits, "logits", scaler)
+    if z.dtype not in FLOATS:
+        advice = _advice(logits, "logits", "float")
+        raise ValueError(f"{scaler} needs floating-point logits, got {z.dtype}: pass raw outputs, e.g. {advice}")
+    if columns and (z.ndim == 0 or z.shape[-1] != columns):
         raise ValueError(
-            f"{scaler} was fitted on {columns} columns, got logits of shape {tuple(logits.shape)}: "
+            f"{scaler} was fitted on {columns} columns, got logits of shape {tuple(z.shape)}: "
             f"use the outputs of the same model, or fit again"
         )
-    return logits
+    return z
 
 
 def _tensor(values: Array, name: str, scaler: str) -> Tensor:
@@ -66,7 +66,7 @@ def _tensor(values: Array, name: str, scaler: str) -> Tensor:
     try:
         array: npt.NDArray[Any] = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot read
-        raise ValueError(f"{scaler}.fit: the {name} do not form an array ({error}): pass a tensor") from error
+        raise ValueError(f"{scaler}: the {name} do not form an array ({error}): pass a tensor") from error
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch can hold these, but not count with them
         array = array.astype(np.int64)
     try:
@@ -75,7 +75,7 @@ def _tensor(values: Array, name: str, scaler: str) -> Tensor:
         return torch.as_tensor(array if ready else array.astype(array.dtype.type, order="C"))
     except TypeError as error:
         raise ValueError(
-            f"{scaler}.fit cannot use {name} of type {type(values).__name__} and numpy type {array.dtype}: "
+            f"{scaler} cannot use {name} of type {type(values).__name__} and numpy type {array.dtype}: "
             f"pass a tensor, an array or a list of numbers"
         ) from error
 
@@ -96,5 +96,6 @@ def _check_finite(logits: Tensor, scaler: str) -> None:
     if bool(bad.any()):
         raise ValueError(
             f"{scaler}.fit needs finite logits, {int(bad.sum())} of {len(logits)} rows hold NaN or infinity, "
-            f"the first is row {int(bad.int().argmax())}: drop those rows or repair the model that wrote them"
+            f"the first is row {int(bad.int().argmax())}: clip infinite logits, e.g. logits.clip(-1e4, 1e4), or "
+            f"probabilities at 1e-12 before their logarithm; drop rows with NaN or repair the model that wrote them"
         )

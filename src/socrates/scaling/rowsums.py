@@ -13,55 +13,54 @@ CHUNK_ELEMENTS = {"cpu": 2**18, "other": 2**25}
 SMALL = 2**17
 # Below, exp is 0 beside the row maximum's 1, but its subnormal numbers are ten times slower.
 LOWEST = -87.0
+# The smallest b times the largest difference within a row.
+HOTTEST = 1e-4
+# Differences within a row beyond this overflow when they are squared.
+LARGEST = 1e100
 
 
 class RowSums:
     """For every row S_j(b) = sum_k u_k^j exp(b u_k), u = logits - row maximum, without copying the matrix."""
 
-    def __init__(self, logits: Tensor, draft: bool = False, exact: bool = False) -> None:
+    def __init__(self, logits: Tensor, exact: bool = False) -> None:
         self.logits = logits  # (N, C)
-        wanted = exact or (logits.numel() <= SMALL and not draft)
+        wanted = exact or logits.numel() <= SMALL
         double = logits.dtype == torch.float64 or (wanted and logits.device.type != "mps")
         self.dtype = torch.float64 if double else torch.float32
         self.top = logits.amax(dim=1).to(self.dtype)  # (N,)
+        # The largest difference within a row.
+        self.depth = float((self.top.cpu().double() - logits.amin(dim=1).cpu().double()).max())
+        if self.depth > LARGEST:
+            raise ValueError(
+                f"the logits are too large: they differ by {self.depth:.1e} within a row; clip them, e.g. at -1e30"
+            )
+        # Beyond, softmax(b u) is uniform to four digits.
+        self.hottest = HOTTEST / max(self.depth, HOTTEST)
         elements = CHUNK_ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
         self.rows = max(1, min(len(logits), elements // logits.shape[1]))
         self.centred = logits.new_empty((self.rows, logits.shape[1]), dtype=self.dtype)
         self.powers = torch.empty_like(self.centred)
-        # The first rows tell from which b on many an exp underflows.
-        depth = float((self.top[: self.rows] - logits[: self.rows].amin(dim=1)).max())
-        self.cold = -LOWEST / depth if depth > 0 else math.inf
 
     def relative(self, picked: Tensor) -> Tensor:
         """One logit a row, (N,), minus the row maximum, in float64 on the CPU."""
         return (picked.to(self.dtype) - self.top).cpu().double()
 
     def at(self, b: float, order: int) -> "Expansion":
-        """S_0 ... S_order at b rounded to the working precision; the expansion reaches b itself."""
+        """S_0 ... S_order at b > 0 rounded to the working precision; the expansion reaches b itself."""
         centre = b if self.dtype == torch.float64 else float(np.float32(b))
         out = self.logits.new_empty((order + 1, len(self.logits)), dtype=self.dtype)
         for start in range(0, len(self.logits), self.rows):
             chunk = slice(start, start + self.rows)
             self._chunk_sums(centre, self.logits[chunk], self.top[chunk], out[:, chunk])
         # Chunks hold powers of b u, which exp(b u) keeps from overflowing, instead of powers of u.
-        units = torch.tensor([[(centre or 1.0) ** -j] for j in range(order + 1)], dtype=torch.float64)
-        sums = out.cpu().double() * units
-        if not bool(torch.isfinite(sums).all()):
-            raise ValueError(
-                "the logits are too large: differences within a row overflow; divide them by a constant first"
-            )
-        return Expansion(centre, sums)
+        units = torch.tensor([[centre**-j] for j in range(order + 1)], dtype=torch.float64)
+        return Expansion(centre, out.cpu().double() * units)
 
     def _chunk_sums(self, b: float, logits: Tensor, top: Tensor, out: Tensor) -> None:
         centred, powers = self.centred[: len(logits)], self.powers[: len(logits)]
         torch.sub(logits, top[:, None], out=centred)
-        if b > 0:
-            centred.mul_(b)
-            if b > self.cold:
-                centred.clamp_(min=LOWEST)
-            torch.exp(centred, out=powers)
-        else:
-            powers.fill_(1.0)
+        centred.mul_(b).clamp_(min=LOWEST)
+        torch.exp(centred, out=powers)
         torch.sum(powers, dim=1, out=out[0])
         for row in out[1:]:
             torch.sum(powers.mul_(centred), dim=1, out=row)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from socrates.scaling.inputs import Array, check_logits
 
 # A fit has converged when the gradient of its objective is shorter than this.
 CONVERGED = 1e-6
@@ -16,9 +18,9 @@ class FitReport:
     """How a fit went: its mean NLL before and after, and the length of the gradient at the parameters it returned.
 
     The gradient belongs to the objective that was minimised, in the scaler's own parameters: for temperature scaling
-    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector scaling the NLL by
-    scale and bias of all columns; for matrix scaling the regularised NLL by W and bias, or with strength infinity, when
-    T alone is fitted, the NLL of the classes that occur by T.
+    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector and matrix scaling
+    the regularised NLL by scale or W and bias, or with strength infinity, when T alone is fitted, the NLL by T. Where
+    vector and matrix scaling rule out an unknown column, gradient and NLLs are those of the other columns.
 
     >>> FitReport(num_samples=500, num_iterations=3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True
@@ -37,12 +39,71 @@ class FitReport:
 
 
 class Scaler(nn.Module):
-    """Base of the scalers: before `fit` it is the identity, after it `report` says how the fit went."""
+    """Base of the scalers: fitted on held-out logits, then an affine map of logits of any leading shape.
+
+    `title` and `short` are its printed names. A scaler that `needs_unknown_class` is only for models whose last column
+    is the unknown class. After `fit`, `report` says how the fit went.
+
+    >>> from socrates.scaling import SCALERS
+    >>> [kind.short for kind in SCALERS.values()], [kind.title for kind in SCALERS.values() if kind.needs_unknown_class]
+    (['TS', 'VS', 'MS', 'RS'], ['readout scaling'])
+    """
+
+    title: ClassVar[str]
+    short: ClassVar[str]
+    needs_unknown_class: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
         self.report: FitReport | None = None
-        self.columns = 0  # of the logits it was fitted on; 0 before, when any number is accepted
+        self.columns = 0  # of the logits it was fitted on; 0 before
+        self.register_load_state_dict_pre_hook(_take_saved_shapes)  # pyright: ignore[reportUnknownMemberType]
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Scale, () or (C,) by column or (C, C) as a matrix, and shift, () or (C,), of the fitted map."""
+        raise NotImplementedError
+
+    def forward(self, logits: Array) -> Tensor:
+        """Scaled logits, a tensor of the type and shape of the given ones."""
+        z = check_logits(logits, type(self).__name__, self._fitted_columns())
+        # Half precision would round the fitted numbers.
+        wide = z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+        scaled, shift = self._scaled(wide)
+        return (scaled + shift).to(z.dtype)
+
+    def fold(self, linear: nn.Linear) -> nn.Linear:
+        """A new linear layer whose outputs are already scaled."""
+        scaler, columns = type(self).__name__, self._fitted_columns()
+        if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(
+                f"{scaler}.fold needs the nn.Linear that wrote the logits, got {type(linear).__name__}: "
+                f"pass the model's last linear layer, or call the scaler behind the model, nn.Sequential(model, scaler)"
+            )
+        if linear.out_features != columns:
+            raise ValueError(
+                f"{scaler} was fitted on {columns} columns, the linear layer has out_features={linear.out_features}: "
+                f"fold into the layer that wrote the logits"
+            )
+        old = linear.weight.detach()
+        layer = nn.Linear(linear.in_features, columns).to(device=old.device, dtype=old.dtype)
+        weight, shift = self._scaled(old.double().T)
+        with torch.no_grad():
+            layer.weight.copy_(weight.T)
+            bias = old.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
+            layer.bias.copy_(self._scaled(bias.double())[0] + shift)
+        return layer
+
+    def _scaled(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The linear part of the map, and its shift, in the precision of z."""
+        scale, shift = (part.to(z) for part in self.affine())
+        return nn.functional.linear(z, scale) if scale.ndim == 2 else z * scale, shift
+
+    def extra_repr(self) -> str:
+        """What was fitted: single numbers, and the number of columns."""
+        if self.columns == 0:
+            return "not fitted"
+        numbers = [f"{name}={float(value):.4g}" for name, value in self.named_buffers() if value.ndim == 0]
+        return ", ".join([*numbers, f"columns={self.columns}"])
 
     def get_extra_state(self) -> Tensor:
         """The number of columns, saved with the buffers."""
@@ -51,6 +112,13 @@ class Scaler(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Takes over a saved number of columns."""
         self.columns = int(state)
+
+    def _fitted_columns(self) -> int:
+        if self.columns == 0:
+            raise ValueError(
+                f"{type(self).__name__} is not fitted: call fit(logits, labels) on held-out data, or load a fit"
+            )
+        return self.columns
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Scaler":
         # .half() of a whole model must not round what was fitted, or make it infinite; .to(device) moves it.
@@ -61,62 +129,17 @@ class Scaler(nn.Module):
                 self.register_buffer(name, before[name].to(after.device))
         return self
 
-    def _remember(self, device: torch.device, **values: Tensor) -> None:
+    def _remember(self, device: torch.device, columns: int, **values: Tensor) -> None:
         # Buffers, not parameters: an optimizer over model.parameters() must not move what was fitted on held-out data.
         # They stay float64, so that rounding does not undo the convergence; a call casts them to the logits' type.
         dtype = torch.float32 if device.type == "mps" else torch.float64
         for name, value in values.items():
             self.register_buffer(name, value.to(device=device, dtype=dtype))
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        # The number of columns is known only after a fit, so a fresh scaler takes the saved shapes.
-        for name, buffer in self.named_buffers(recurse=False):
-            saved = state_dict.get(prefix + name)
-            if isinstance(saved, Tensor) and saved.shape != buffer.shape:
-                self.register_buffer(name, buffer.new_empty(saved.shape))
-        super()._load_from_state_dict(  # pyright: ignore[reportUnknownMemberType]
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        self.columns = columns
 
 
-def working(logits: Tensor) -> Tensor:
-    """The logits in at least float32: half precision would round the fitted numbers."""
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
-def folded(linear: nn.Linear, columns: int, scaler: str, scale: Tensor, shift: Tensor | None) -> nn.Linear:
-    """A new linear layer that computes scale * linear(x) + shift; scale () or (C,) by row, or (C, C) as a matrix."""
-    if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(
-            f"{scaler}.fold needs the nn.Linear that wrote the logits, got {type(linear).__name__}: "
-            f"pass the model's last linear layer, or call the scaler behind the model, nn.Sequential(model, scaler)"
-        )
-    if columns and linear.out_features != columns:
-        raise ValueError(
-            f"{scaler} was fitted on {columns} columns, the linear layer has out_features={linear.out_features}: "
-            f"fold into the layer that wrote the logits"
-        )
-    weight = linear.weight.detach().double()
-    bias = None if linear.bias is None else linear.bias.detach().double()  # pyright: ignore[reportUnnecessaryComparison]
-    scale = scale.to(weight)
-    weight = scale @ weight if scale.ndim == 2 else scale.reshape(-1, 1) * weight
-    if bias is not None:
-        bias = scale @ bias if scale.ndim == 2 else scale * bias
-    if shift is not None:
-        bias = shift.to(weight) + (0 if bias is None else bias)
-    layer = nn.Linear(linear.in_features, linear.out_features, bias=bias is not None)
-    layer = layer.to(device=linear.weight.device, dtype=linear.weight.dtype)
-    with torch.no_grad():
-        layer.weight.copy_(weight)
-        if bias is not None:
-            layer.bias.copy_(bias)
-    return layer
+def _take_saved_shapes(scaler: nn.Module, saved: dict[str, Any], prefix: str, *_: object) -> None:
+    # The number of columns is known only after a fit, so a fresh scaler takes the saved shapes.
+    for name, buffer in scaler.named_buffers(recurse=False):
+        if isinstance(value := saved.get(prefix + name), Tensor):
+            scaler.register_buffer(name, buffer.new_empty(value.shape))

@@ -55,7 +55,8 @@ DASHES = {"solid": "", "dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.
 class Chart:
     """A plotly figure on the page, for each reading that changes it; `method` is the place of the one it belongs to.
 
-    `caption` stands above it, also by reading; `linear` is the y axis in the place of a logarithmic one.
+    `captions` stand above it, also by reading; `linear` is the y axis in the place of a logarithmic one; `keys` are
+    markers with their meaning, the first a ring; traces that have a `cut` follow a slider over the epochs.
     """
 
     name: str
@@ -65,8 +66,8 @@ class Chart:
     kind: str = ""  # "tall" or "square"
     method: int | None = None
     linear: Json | None = None
-    before: str = ""  # markup above it
-    after: str = ""  # and beneath
+    keys: Sequence[tuple[str, str]] = ()
+    slider: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,9 @@ class Section:
     name: str
     heading: str
     how: str
-    layout: str = "panels"  # "pair", "panels", "panels two", "multiples"
+    layout: str = "panels"  # "pair", "panels", "panels two", "multiples", "one"
     empty: str = ""
     legend: bool = True
-    before: str = ""  # markup above the charts
     table: Callable[[Sequence[Results], str], Table] | None = None  # by reading, beneath the charts
 
 
@@ -102,22 +102,6 @@ def by_reading(members: Sequence[Results], readings: Sequence[str], make: Callab
     """What is made for each reading; for the usual one alone where no method has an unknown class."""
     needed = readings if any(one.unknown_class for one in members) else (USUAL_READING,)
     return {reading: make(reading) for reading in needed}
-
-
-def key_svg(marker: str, colour: str, dash: str | None = None, ring: bool = False) -> str:
-    """A symbol for a legend, on a line if it has a dash.
-
-    >>> key_svg("s", "currentColor")[:50]
-    '<svg width="14" height="14" viewBox="-7 -7 14 14" '
-    """
-    line, width = "", 14
-    if dash is not None:
-        width = 26
-        line = f'<path d="M-13,0H13" style="stroke:{colour};stroke-width:2;stroke-dasharray:{DASHES[dash] or "none"}"/>'
-    paint = f"fill:none;stroke:{colour};stroke-width:2" if ring else f"fill:{colour}"
-    shape = f'<path d="{OUTLINES[SYMBOLS[marker]]}" style="{paint}"/>'
-    box = f'width="{width}" height="14" viewBox="{-width // 2} -7 {width} 14"'
-    return f'<svg {box} aria-hidden="true">{line}{shape}</svg>'
 
 
 def axis_title(text: str) -> Json:

@@ -35,8 +35,6 @@ SECTION = Section(
     "Curves",
     "Mean over seeds; the band is one standard deviation. Each method's loss is its own, so compare shapes there, and "
     f"heights in the other panels. {CURVES_NOTE}",
-    before='<p class="choose"><label><input type="checkbox" id="log" checked> <span>Logarithmic loss and ECE</span>'
-    "</label></p>",
     empty="No curves were recorded.",
 )
 

@@ -29,12 +29,6 @@ MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
-PLAYER = """<div class="player">
-  <button type="button" id="play" aria-label="Play the epochs">Play</button>
-  <input type="range" id="epoch" min="0" max="0" value="0" step="1" aria-label="Epoch">
-  <output id="epoch-shown" for="epoch"></output>
-</div>
-<p class="small" id="paths-reading" hidden>Epochs are recorded under the reading “answer”, whichever is chosen.</p>"""
 SECTION = Section(
     "pareto",
     "Error and calibration",
@@ -93,7 +87,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     made: list[Chart] = []
     if paths:
         path = {USUAL_READING: _path_figure(paths, members, look)}
-        made.append(Chart("paths", "Through training", path, through, "tall", after=PLAYER))
+        made.append(Chart("paths", "Through training", path, through, "tall", slider=True))
     return [*made, Chart("final", "At the end", ends, ringed, "tall")] if ends else made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..comparisons import scaled_table
 from ..results import Results
 from ..style import Style
 from ..vocabulary import READINGS, SCALERS, USUAL_READING, scaler_of
-from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, key_svg, log_axis, scatter
+from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
 from .compose import Drawing, Panel
 from .ink import Handles, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
@@ -46,14 +45,9 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     found = by_reading(members, tuple(READINGS), lambda reading: scaled_points(members, reading=reading))
     made = {reading: _figure(points, members) for reading, points in found.items() if points}
     words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
-    used = [name for name in SCALERS if any(name in one.scalers for one in members)]
-    keys = "".join(
-        f'<span class="key">{key_svg(scaler_of(name).marker, "currentColor", ring=name == "none")}'
-        f"{escape(scaler_of(name).long)}</span>"
-        for name in used
-    )
-    legend = f'<div class="legend symbols" id="scaler-legend">{keys}</div>'
-    return [Chart("scaling", "Calibration error", made, words, before=legend)] if made else []
+    used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
+    keys = [(scaler.marker, scaler.long) for scaler in used]
+    return [Chart("scaling", "Calibration error", made, words, keys=keys)] if made else []
 
 
 def scaled_points(members: Sequence[Results], scalers: Sequence[str] = (), reading: str = USUAL_READING) -> list[Trail]:

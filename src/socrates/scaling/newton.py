@@ -1,36 +1,15 @@
-"""Newton's method with conjugate gradients, for smooth convex objectives of many parameters."""
+"""Newton's method with conjugate gradients, for the convex objective of vector and matrix scaling."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from socrates.scaling.objective import AffineNLL
+
 MAX_STEPS = 100
 MAX_INNER = 250
-CHUNK_ELEMENTS = 2**18
-
-
-class Objective(Protocol):
-    """A convex function that remembers, from its last evaluation, what its curvature there needs."""
-
-    def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
-        """Value and gradient at theta."""
-        ...
-
-    def curvature(self, direction: Tensor) -> Tensor:
-        """Second derivative times a direction, where evaluate was last called."""
-        ...
-
-    def precondition(self, residual: Tensor) -> Tensor:
-        """An approximate inverse of the second derivative, times a residual."""
-        ...
-
-    def norm(self, gradient: Tensor) -> float:
-        """Length of the gradient in the user's parameters."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +21,7 @@ class Minimum:
     gradient_norm: float
 
 
-def minimize(objective: Objective, theta: Tensor, tolerance: float) -> Minimum:
+def minimize(objective: AffineNLL, theta: Tensor, tolerance: float) -> Minimum:
     """Descends from theta until the gradient is shorter than the tolerance, or no step lowers the value any more."""
     value, gradient = objective.evaluate(theta)
     for step in range(MAX_STEPS):
@@ -67,7 +46,7 @@ def minimize(objective: Objective, theta: Tensor, tolerance: float) -> Minimum:
     return Minimum(theta, MAX_STEPS, objective.norm(gradient))
 
 
-def _newton_direction(objective: Objective, gradient: Tensor, forcing: float) -> Tensor:
+def _newton_direction(objective: AffineNLL, gradient: Tensor, forcing: float) -> Tensor:
     """Solves curvature * direction = -gradient to a relative residual of `forcing`."""
     direction = torch.zeros_like(gradient)
     residual = -gradient
@@ -89,14 +68,3 @@ def _newton_direction(objective: Objective, gradient: Tensor, forcing: float) ->
         search = scaled + (fresh / energy) * search
         energy = fresh
     return direction if bool((direction != 0).any()) else objective.precondition(-gradient)
-
-
-def chunks(num_rows: int, num_columns: int) -> Iterator[slice]:
-    """Slices of rows whose float64 copies stay small."""
-    rows = max(1, CHUNK_ELEMENTS // num_columns)
-    return (slice(start, start + rows) for start in range(0, num_rows, rows))
-
-
-def length(vector: Tensor) -> float:
-    """Euclidean length of all elements."""
-    return float(vector.square().sum().sqrt())

@@ -1,4 +1,4 @@
-"""The residual blocks of He et al. (2016) that the ResNets are made of."""
+"""The ResNets of He et al. (2016) and the "ResNet-110" of the calibration literature, of the same residual blocks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from ..contracts import Classifier
 
 Shortcut = Callable[[int, int, int], nn.Module]
 
@@ -106,3 +108,95 @@ def check_size(name: str, image_shape: tuple[int, int, int], least: int) -> None
             f"{name} halves the image until {least} pixels are one: it needs at least {least}x{least}, got "
             f"{image_shape[1]}x{image_shape[2]}; mlp, cnn and resnet20 take small images"
         )
+
+
+class HeResNet(Classifier):
+    """6 n + 2 layers: three stages of n blocks, from `width` to 4 `width` channels."""
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], num_blocks: int, width: int) -> None:
+        super().__init__()
+        check_size("a ResNet for small images", image_shape, 4)
+        self.body = nn.Sequential(
+            stem(image_shape[0], width),
+            stages(lambda *shape: BasicBlock(*shape, shortcut=Padding), width, [num_blocks] * 3, BasicBlock.expansion),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+        self.head = nn.Linear(4 * width, num_outputs)
+        init_kaiming(self)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)
+
+
+class ResNet20(HeResNet):
+    """He's ResNet-20 for small images (0.27 M parameters).
+
+    Options:
+        width: channels of the first stage; each further one doubles them
+
+    >>> ResNet20(10, (1, 8, 8)).head
+    Linear(in_features=64, out_features=10, bias=True)
+    """
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
+        super().__init__(num_outputs, image_shape, 3, width)
+
+
+class ResNet110He(HeResNet):
+    """He's ResNet-110 for small images (1.7 M parameters).
+
+    Options:
+        width: channels of the first stage; each further one doubles them
+    """
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
+        super().__init__(num_outputs, image_shape, 18, width)
+
+
+class ResNet34(Classifier):
+    """ResNet-34 for 224x224: a 7x7 stem with max pool, basic blocks [3, 4, 6, 3] (21.3 M parameters).
+
+    Options:
+        width: channels of the first stage; each further one doubles them
+    """
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
+        super().__init__()
+        check_size("resnet34", image_shape, 32)
+        self.body = nn.Sequential(
+            nn.Conv2d(image_shape[0], width, 7, stride=2, padding=3, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.MaxPool2d(3, stride=2, padding=1),
+            stages(BasicBlock, width, [3, 4, 6, 3], BasicBlock.expansion),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+        self.head = nn.Linear(8 * width, num_outputs)
+        init_kaiming(self)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)
+
+
+class ResNet110(Classifier):
+    """The calibration literature's ResNet-110: bottleneck blocks [3, 4, 26, 3] after a 3x3 stem (46 M parameters).
+
+    Options:
+        width: channels of the first stage; each further one doubles them
+    """
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
+        super().__init__()
+        check_size("resnet110", image_shape, 8)
+        self.body = nn.Sequential(
+            stem(image_shape[0], width),
+            stages(Bottleneck, width, [3, 4, 26, 3], Bottleneck.expansion),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+        self.head = nn.Linear(8 * width * Bottleneck.expansion, num_outputs)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        return self.body(inputs)

@@ -1,0 +1,102 @@
+"""The shell of every loss: which samples count, how much, and how their values become one number."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .inputs import check_inputs, check_tensor, is_number, is_on_host
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class Rows(NamedTuple):
+    """A batch as a loss takes it, one row per label; `counts` is None where every row counts alike."""
+
+    logits: Tensor  # (B, outputs)
+    labels: Tensor  # (B,), 0 where the row does not count
+    counts: Tensor | None  # (B,) truth values
+    shape: torch.Size  # of the labels as they were given
+
+
+class LossModule(nn.Module):
+    """What every loss module does before and after its formula, with the options of `nn.CrossEntropyLoss`.
+
+    Args:
+        weight: (C,) floats, the weight of each known class; a mean divides by the sum of the samples' weights.
+        ignore_index: the label of samples that do not count. If none is left, the loss is 0 with a gradient of 0.
+        label_smoothing: the share of a label that is spread evenly over the classes; for focal loss and Brier loss.
+        reduction: "mean", "sum" or "none".
+    """
+
+    unknown: ClassVar[bool] = False  # whether the last logit column is the unknown class
+    smooths: ClassVar[bool] = False  # whether it takes label_smoothing
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+        if not is_number(ignore_index, Integral):
+            raise ValueError(f"ignore_index must be an integer, got {ignore_index!r}")
+        if not is_number(label_smoothing) or not 0 <= label_smoothing <= 1:
+            raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
+        if label_smoothing and not self.smooths:
+            raise ValueError(f"{name} takes no label_smoothing, it has one true class: FocalLoss and BrierLoss do")
+        if weight is not None:
+            check_tensor(weight, "weight", name)
+            if weight.dim() != 1 or not weight.is_floating_point():
+                raise ValueError(f"weight must be one float per known class, got {tuple(weight.shape)}, {weight.dtype}")
+        self.ignore_index, self.label_smoothing, self.reduction = int(ignore_index), float(label_smoothing), reduction
+        self.register_buffer("weight", weight, persistent=False)
+
+    def rows(self, logits: Tensor, labels: Tensor) -> Rows:
+        """The batch, checked, with one row per label: the pixels of (N, C, H, W) logits are samples of their own."""
+        name, shape, weight = type(self).__name__, getattr(labels, "shape", torch.Size()), self.weight
+        if getattr(logits, "ndim", 2) > 2 and shape == (len(logits), *logits.shape[2:]):
+            logits, labels = logits.movedim(1, -1).flatten(0, -2), labels.flatten()
+        labels = check_inputs(logits, labels, name, unknown=self.unknown)
+        if weight is not None and len(weight) != logits.shape[1] - self.unknown:
+            classes = "classes and unknown, which has no weight" if self.unknown else "classes"
+            raise ValueError(f"{name} has {len(weight)} weights for logits {tuple(logits.shape)} of {classes}")
+        if weight is None and len(labels) and is_on_host(labels) and (labels.numpy() != self.ignore_index).all():
+            return Rows(logits, labels, None, shape)
+        counts = labels != self.ignore_index
+        return Rows(logits, labels.masked_fill(~counts, 0), counts, shape)
+
+    def reduce(self, loss: Tensor, rows: Rows, even: Tensor | float = 0.0) -> Tensor:
+        """The batch's loss from one value per sample; `even` is a part of it that no label's weight multiplies."""
+        if rows.counts is None:
+            loss, total = loss + even if self.label_smoothing else loss, None
+        else:
+            of_class = 1 if self.weight is None else self.weight.to(loss.dtype)[rows.labels]
+            weight = rows.counts.to(loss.dtype) * of_class
+            loss, total = (loss * weight + even).masked_fill(~rows.counts, 0.0), weight.sum()
+        if self.reduction == "none":
+            return loss.reshape(rows.shape)
+        if self.reduction == "sum" or total is None:
+            return loss.sum() if self.reduction == "sum" else loss.mean()
+        return loss.sum() / total.masked_fill(total == 0, 1.0)
+
+
+class StatelessLoss(LossModule):
+    """A loss without memory; it takes and ignores an index, so that it can stand in for one that needs it."""
+
+    def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """One value per sample, not yet weighted."""
+        raise NotImplementedError
+
+    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
+        rows = self.rows(logits, labels)
+        return self.reduce(self.per_sample(rows.logits, rows.labels), rows)
