@@ -45,6 +45,7 @@ LAYERS = {
         "data",
         "models",
         "methods",
+        "names",
     },
 }
 

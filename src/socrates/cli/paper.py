@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.markdown import Markdown
+from rich.text import Text
 
 from .options import ManyRuns, parse_seeds
 from .output import console, show, table_of
@@ -82,34 +82,18 @@ def show_cost(experiments: list[Experiment], runs: Path) -> None:
     from socrates.engine.studies.runs import finished_run
     from socrates.report.aggregate import method_label, setting_of
 
+    samples, updates = 0, 0
     table = table_of("", ("setting", "method"), ("runs", "missing", "samples", "parameter-updates"))
-    missing = [run for run in experiments if finished_run(runs, run) is None]
-    kinds = {run: (setting_of(run).title, method_label(run)) for run in experiments}
-    counts = Counter(kinds.values())
-    for kind in dict.fromkeys(kinds.values()):
-        costs = [cost(run) for run in missing if kinds[run] == kind]
-        table.add_row(
-            *kind,
-            str(counts[kind]),
-            str(len(costs)),
-            scientific(sum(one.samples for one in costs)),
-            scientific(sum(one.updates for one in costs)),
-        )
-    costs = [cost(run) for run in missing]
-    samples, updates = sum(one.samples for one in costs), sum(one.updates for one in costs)
-    table.add_row("all", "", str(len(experiments)), str(len(missing)), scientific(samples), scientific(updates))
+    costs = {run: cost(run) for run in experiments if finished_run(runs, run) is None}
+    kinds: dict[tuple[str, str], list[Experiment]] = {}
+    for run in experiments:
+        kinds.setdefault((setting_of(run).title, method_label(run)), []).append(run)
+    for kind, members in (kinds | {("all", ""): experiments}).items():
+        found = [costs[run] for run in members if run in costs]
+        samples, updates = sum(one.samples for one in found), sum(one.updates for one in found)
+        table.add_row(*map(Text, kind), str(len(members)), str(len(found)), f"{samples:.3g}", f"{updates:.3g}")
     console.print(table)
-    console.print(
-        f"{len(missing)} of {len(experiments)} runs are missing: {samples:,} samples seen in training, "
-        f"{updates:.3g} parameter-updates (parameters times steps)",
-        highlight=False,
+    show(
+        f"{len(costs)} of {len(experiments)} runs are missing: {samples:,} samples seen in training, "
+        f"{updates:.3g} parameter-updates (parameters times steps)"
     )
-
-
-def scientific(number: int) -> str:
-    """Three digits and a power of ten.
-
-    >>> scientific(13_500_000), scientific(0)
-    ('1.35e+07', '0')
-    """
-    return f"{number:.3g}"

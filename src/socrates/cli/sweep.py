@@ -109,17 +109,18 @@ def part_of(kind: str, text: str) -> Part:
     Part('socrates', gamma=1.0)
     >>> part_of("model", "mlp:wide=3")
     Traceback (most recent call last):
-    ValueError: model 'mlp' has no option 'wide', it takes width=128, depth=2
+    ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
     from socrates import methods, models
     from socrates.experiment import Part
-    from socrates.names import check_options
+    from socrates.names import unknown
 
     name, given = split_options(text)
-    package = {"method": methods, "model": models}[kind]
-    check_options(kind, name, package.factory(name), given, package.NOT_OPTIONS)
-    known = package.options(name)
-    return Part(name, **{option: read(option, value, known.get(option)) for option, value in given.items()})
+    known = {"method": methods, "model": models}[kind].options(name)
+    for option in given:
+        if option not in known:
+            raise ValueError(f"{kind} {name!r} has no option {unknown(option, known)}")
+    return Part(name, **{option: read(option, value, known[option]) for option, value in given.items()})
 
 
 def product(options: Sweep) -> list[Experiment]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -135,22 +134,11 @@ def verdict(result: Result, tuned: Tuned) -> tuple[str, str]:
 
 def cells(result: Result) -> list[str]:
     """Accuracy, ECE and class-wise ECE in percent; a dash where no run has a score."""
-    if not result.scores:
-        return ["-"] * 3
+    from socrates.report.tables import Cell
+
     mean, std = result.mean, result.std
     shown = mean._replace(error=1 - mean.error)
-    return [plus_minus(100 * value, 100 * spread) for value, spread in zip(shown, std, strict=True)]
-
-
-def plus_minus(mean: float, std: float) -> str:
-    """A table cell; without the deviation if one run has none.
-
-    >>> plus_minus(97.123, 0.5), plus_minus(97.123, math.nan), plus_minus(math.nan, math.nan)
-    ('97.12 ± 0.50', '97.12', '-')
-    """
-    if math.isnan(mean):
-        return "-"
-    return f"{mean:.2f}" if math.isnan(std) else f"{mean:.2f} ± {std:.2f}"
+    return [Cell(100 * value, 100 * spread).text for value, spread in zip(shown, std, strict=True)]
 
 
 def show_choice(tuned: Tuned) -> None:

@@ -76,7 +76,8 @@ class LocalEngine:
         """Train them all; each is told once as Finished or as Failed. Nothing is left behind, however this ends."""
         waiting, going = list(experiments), dict[Connection, Training]()
         loaded, attempts = set[Part](), Counter[Experiment]()
-        with _ended_by_signals():
+        # Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have.
+        with _handled([number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL], _leave):
             try:
                 while waiting or going:
                     while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
@@ -127,43 +128,29 @@ def _processes() -> Any:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    with _inherited():
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT)  # it must stand before torch is imported
+    with _handled(FOR_THE_PARENT, signal.SIG_IGN):
         forkserver.ensure_running()
+    for name in ENVIRONMENT:
+        os.environ.pop(name) if name not in before else os.environ.update({name: before[name]})
     return context
 
 
 @contextlib.contextmanager
-def _inherited() -> Iterator[None]:
-    """What a new process has from its first moment: one thread, set before torch is imported, and no ear for Ctrl-C."""
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+def _handled(numbers: Sequence[int], handler: Any) -> Iterator[None]:
+    """Signals with another handler, where Python lets us: in the main thread."""
     in_main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_PARENT if in_main}
-    os.environ.update(ENVIRONMENT)
+    before = {number: signal.signal(number, handler) for number in numbers if in_main}
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have."""
-
-    def leave(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    free = [number for number in ENDING if in_main and signal.getsignal(number) == signal.SIG_DFL]
-    for number in free:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in free:
-            signal.signal(number, signal.SIG_DFL)
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _end(going: dict[Connection, Training]) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.candidates import Candidate, Grid, grid_candidates
@@ -77,60 +77,29 @@ class Tuned:
     failures: tuple[Failed, ...] = ()
 
 
-class Search(Protocol):
-    """Where candidates come from."""
-
-    def ask(self) -> list[Candidate]:
-        """The next ones; none at the end."""
-        ...
-
-    def learn(self, results: Sequence[Result]) -> None:
-        """How those that were asked for last did."""
-        ...
-
-
-class GridSearch:
-    """Every point of a grid, at once."""
-
-    def __init__(self, candidates: list[Candidate]) -> None:
-        self.candidates = candidates
-
-    def ask(self) -> list[Candidate]:
-        """All candidates, then none."""
-        asked, self.candidates = self.candidates, []
-        return asked
-
-    def learn(self, results: Sequence[Result]) -> None:
-        """Nothing depends on it."""
-
-
 def tune(study: Study, engine: Engine, tell: Tell = to_nobody) -> Tuned:
     """Train what is missing, and choose; runs go below `engine.out`, the study into its own folder there.
 
     Every finished run counts, whoever trained it, and none is trained again: a study that was stopped continues.
     """
     log = StudyLog(study, engine.out)
-    search = search_of(study, engine, log.directory)
+    points = grid_candidates(study.base, study.grid)  # also with optuna: it checks the range before anything starts
+    search = None
+    if study.trials is not None:
+        at_once = -(-2 * engine.at_once // len(study.seeds))  # as many candidates as keep all processes busy
+        search = OptunaSearch(study.base, study.grid, study.trials, at_once, log.directory / "optuna.journal")
     try:
-        while batch := search.ask():
+        for batch in iter(search.ask, []) if search else [points]:
             log.expect(batch)
             tell(Planned(*log.progress()))
             train_missing(log.runs_of(batch), engine, to_all(log.note, tell))
-            search.learn(log.results(batch))
+            if search:
+                search.learn(log.results(batch))
             if all(run in log.failures for run in log.runs_of(batch)):
                 break  # what fails everywhere is no property of a candidate
     finally:
         tell(Closed())
     return log.write()
-
-
-def search_of(study: Study, engine: Engine, directory: Path) -> Search:
-    """The grid, or optuna with as many candidates at once as keep all processes busy."""
-    points = grid_candidates(study.base, study.grid)  # also with optuna: it checks the range before anything starts
-    if study.trials is None:
-        return GridSearch(points)
-    at_once = -(-2 * engine.at_once // len(study.seeds))
-    return OptunaSearch(study.base, study.grid, study.trials, at_once, directory / "optuna.journal")
 
 
 class StudyLog:
