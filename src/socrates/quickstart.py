@@ -13,6 +13,7 @@ from socrates.engine.watch import study_watcher
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 from socrates.report.statistics import paired
+from socrates.report.vocabulary import METRICS
 
 METHODS = {
     "cross-entropy": Part("ce"),
@@ -23,7 +24,7 @@ METHODS = {
 SCALED = "cross-entropy + TS"
 SEEDS = range(1, 6)
 SETTINGS = Optimization(epochs=150, batch_size=64, learning_rate=0.1, weight_decay=0.0, halve_every=50)
-COLUMNS = {"accuracy": ("accuracy, %", 100), "ece": ("ECE, %", 100), "ada_ece": ("AdaECE, %", 100), "nll": ("NLL", 1)}
+COLUMNS = [METRICS[name] for name in ("accuracy", "ece", "ada_ece", "nll")]
 
 
 def experiments() -> dict[str, list[Experiment]]:
@@ -58,10 +59,10 @@ def table(values: dict[str, list[dict[str, float]]]) -> Table:
     """Mean ± std over the seeds."""
     result = Table(title=f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set")
     result.add_column("method")
-    for title, _ in COLUMNS.values():
-        result.add_column(title, justify="right")
+    for metric in COLUMNS:
+        result.add_column(metric.head, justify="right")
     for name, runs in values.items():
-        cells = [mean_and_std([factor * run[key] for run in runs]) for key, (_, factor) in COLUMNS.items()]
+        cells = [mean_and_std([metric.factor * run[metric.name] for run in runs]) for metric in COLUMNS]
         result.add_row(name, *cells)
     return result
 

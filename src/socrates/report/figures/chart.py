@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..results import Results
 from ..tables import Table
-from ..vocabulary import USUAL_READING
+from ..vocabulary import READINGS, USUAL_READING
 
 Array = NDArray[Any]
 Json = dict[str, Any]
@@ -98,9 +98,9 @@ def scatter(
     return {**named, "x": x, "y": y, "customdata": rows, "hovertemplate": hover, **more}
 
 
-def by_reading(members: Sequence[Results], readings: Sequence[str], make: Callable[[str], Any]) -> dict[str, Any]:
+def by_reading(members: Sequence[Results], make: Callable[[str], Any]) -> dict[str, Any]:
     """What is made for each reading; for the usual one alone where no method has an unknown class."""
-    needed = readings if any(one.unknown_class for one in members) else (USUAL_READING,)
+    needed = READINGS if any(one.unknown_class for one in members) else (USUAL_READING,)
     return {reading: make(reading) for reading in needed}
 
 
