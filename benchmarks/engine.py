@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from socrates.contracts import Splits, Stream
 from socrates.data import ResidentImages, Transform
-from socrates.engine.train import Watcher, build, train_epoch
+from socrates.engine.events import to_nobody
+from socrates.engine.train import build, train_epoch
 from socrates.experiment import Experiment, Optimization, Part
 
 NUM_IMAGES = 2048
@@ -39,7 +40,7 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
     bare_state, _, _ = build(experiment, splits, fabric.device)
 
     def engine() -> Any:
-        return train_epoch(fabric, wrapped, state, experiment, 0, split, None, Watcher())
+        return train_epoch(fabric, wrapped, state, experiment, 0, split, None, to_nobody)
 
     def bare() -> None:
         bare_state.model.train()

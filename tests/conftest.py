@@ -53,8 +53,9 @@ def golden():
 def run(capsys, monkeypatch):
     """Runs a command in this process; returns its exit code and what it printed."""
     from socrates import cli
+    from socrates.cli.output import console
 
-    monkeypatch.setattr(cli.console, "width", 200, raising=False)
+    monkeypatch.setattr(console, "width", 200, raising=False)
 
     def call(*words):
         code = cli.main([str(word) for word in words])

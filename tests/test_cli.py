@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-import tyro
 
 from socrates import cli, methods, models
-from socrates.cli.shared import command_of, experiment_of, named_values
+from socrates.cli.options import command_of, flags, parse
+from socrates.cli.output import console
+from socrates.cli.report import show_written
 from socrates.cli.train import Train
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import Run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,10 +56,18 @@ def test_list(run):
         (["train", "digit", "mlp", "ce"], "digits"),
         (["train", "digits", "mpl", "ce"], "mlp"),
         (["train", "digits", "mlp", "socrate"], "socrates"),
-        (["train", "digits", "mlp", "focal", "--alpha", "0.9"], "focal takes gamma"),
-        (["train", "digits", "mlp", "focal", "--gamma", "two"], "must be a number"),
+        (["train", "digits", "mlp", "focal", "--alpha", "0.9"], "there is no option '--alpha'"),
+        (["train", "digits", "mlp", "focal", "--gama", "2"], "did you mean '--gamma'?"),
+        (["train", "digits", "mlp", "focal", "--epoch", "2"], "did you mean '--epochs'?"),
+        (["train", "digits", "mlp", "focal", "--epoch=2"], "did you mean '--epochs'?"),
+        (["train", "digits", "mlp", "focal", "more"], "'more' was not expected here"),
+        (["train", "digits", "mlp"], "METHOD"),
+        (["train", "digits", "mlp", "focal", "--gamma", "two"], "gamma must be a number like 2.0, got 'two'"),
+        (["train", "digits", "mlp", "focal", "--augment", "perhaps"], "augment must be true or false, got 'perhaps'"),
         (["train", "digits", "mlp", "focal", "--gamma", "-1"], "gamma must be at least 0"),
-        (["train", "digits", "mlp", "focal", "--gamma"], "needs a value"),
+        (["train", "digits", "mlp", "focal", "--gamma"], "Missing value for argument '--gamma'"),
+        (["sweep", "--method", "ce"], "did you mean '--methods'?"),
+        (["report", "--outt", "there"], "did you mean '--out'?"),
         (["evaluate", "nowhere"], "is no run"),
         (["show", "nowhere"], "is no run"),
         (["dance"], "unknown command 'dance'"),
@@ -122,7 +131,7 @@ def test_curves_for_tensorboard(run, tmp_path):
 
 
 def test_without_the_train_extra_the_command_says_what_to_install():
-    code = "import sys; sys.modules['tyro'] = None; import socrates.cli"
+    code = "import sys; sys.modules['tyro'] = None; from socrates.cli import main; main(['list'])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 1
     assert "socrates-loss[train]" in result.stderr
@@ -149,13 +158,11 @@ PARTS = Part("digits"), Part("mlp"), Part("socrates", gamma=1.0, alpha=0.9)
     ],
 )
 def test_the_command_that_repeats_a_run_gives_the_same_experiment(experiment):
-    words = shlex.split(command_of(experiment))[2:]
-    options, rest = tyro.cli(Train, args=words, return_unknown_args=True)
-    assert experiment_of(options, named_values(rest, allowed=True)) == experiment
+    assert experiment_from(*shlex.split(command_of(experiment))[2:]) == resolve(experiment)
 
 
 def test_an_option_name_belongs_to_one_part_only():
-    of_train = {item.name for item in dataclasses.fields(Train)}
+    of_train = {flag[2:].replace("-", "_") for flag in flags(Train)}
     of_models = {option for name in models.MODELS for option in models.options(name)}
     of_methods = {option for name in methods.METHODS for option in methods.options(name)}
     named = [of_train, of_models, of_methods, {"image_size", "augment"}]
@@ -163,17 +170,23 @@ def test_an_option_name_belongs_to_one_part_only():
 
 
 def experiment_from(*words):
-    options, rest = tyro.cli(Train, args=words, return_unknown_args=True)
-    return experiment_of(options, named_values(rest, allowed=True))
+    options = parse(Train, words, "socrates train")
+    return options.named_experiment(options.seed)
 
 
-def test_a_pretrained_model_gets_images_of_its_size():
-    assert experiment_from("cifar100", "vit_transfer", "ce").dataset == Part("cifar100", image_size=224)
-    assert experiment_from("folder:mine", "vit_transfer", "ce").dataset == Part("folder:mine", image_size=224)
-    assert experiment_from("food101", "vit_transfer", "ce").dataset == Part("food101")
-    small = experiment_from("cifar100", "vit_transfer", "ce", "--image-size", "64")
-    assert small.dataset == Part("cifar100", image_size=64)
-    assert experiment_from("cifar100", "vit", "ce").dataset == Part("cifar100")
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        (("cifar100", "vit_transfer"), 224),
+        (("folder:mine", "vit_transfer"), 224),
+        (("food101", "vit_transfer"), None),
+        (("cifar100", "vit_transfer", "--image-size", "64"), 64),
+        (("cifar100", "vit"), None),
+    ],
+)
+def test_a_pretrained_model_gets_images_of_its_size(words, size):
+    dataset, model, *rest = words
+    assert dict(experiment_from(dataset, model, "ce", *rest).dataset.options)["image_size"] == size
 
 
 def test_the_list_is_whole_however_narrow(capsys, monkeypatch):
@@ -191,15 +204,95 @@ def test_the_command_that_repeats_a_run_is_one_line(run, tmp_path, monkeypatch):
     code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
     directory = next(tmp_path.iterdir())
-    monkeypatch.setattr(cli.console, "width", 60, raising=False)
+    monkeypatch.setattr(console, "width", 60, raising=False)
     code, text = run("show", directory)
     assert code == 0
     assert command_of(Run(directory).experiment) in text
 
 
 def test_help_of_train_tells_of_data(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["train", "--help"])
+    assert cli.main(["train", "--help"]) == 0
     text = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     for words in ("folder:PATH", "npz:PATH", "--image-size", "--augment"):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("digits", "mlp", "socrates"), ("--gamma FLOAT", "--alpha FLOAT", "(default: 0.99)", "how much less easy")),
+        (("digits", "vit", "ccl_sc"), ("--queue-size INT", "--momentum FLOAT", "--sgd-momentum", "--mlp-ratio")),
+        (("folder:mine", "cnn", "ce"), ("--width INT", "--image-size", "--augment {true,false}")),
+    ],
+)
+def test_help_shows_the_options_of_what_is_named(capsys, words, shown):
+    for command in ("train", "tune"):
+        assert cli.main([command, *words, "--help"]) == 0
+        text = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+        assert [words for words in shown if words not in text] == []
+
+
+def test_the_help_of_all_commands_needs_no_torch():
+    code = "import sys; from socrates.cli import main; main([]); print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.endswith("False\n")
+
+
+@pytest.mark.parametrize("out", ["o[v2]", "o[/b]x"])
+def test_brackets_in_a_path_are_not_markup(run, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", out, "--device", "cpu")
+    code, text = run(*words)
+    assert code == 0, text
+    assert f"finished: {out}/digits-mlp-ce-seed1-" in text
+    assert f"nothing to do: {out}/digits-mlp-ce-seed1-" in run(*words)[1]
+    code, text = run("show", next(Path(out).iterdir()))
+    assert code == 0, text
+    assert f"{out}/digits-mlp-ce-seed1-" in text
+
+
+def test_brackets_in_what_a_report_leaves_out_are_not_markup(capsys):
+    skipped = [SimpleNamespace(directory=Path("bad[/i]") / str(number), reason="is [bold]") for number in range(11)]
+    show_written(SimpleNamespace(skipped=skipped, num_runs=1, files=[], page=Path("out[v2]/index.html")))
+    text = capsys.readouterr().out
+    assert "left out: bad[/i]/0: is [bold]\n" in text
+    assert "open it: out[v2]/index.html\n" in text
+
+
+def test_show_tells_the_last_epoch_in_a_line(run, tmp_path):
+    code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
+    assert code == 0, text
+    code, text = run("show", next(tmp_path.iterdir()))
+    assert re.search(r"\nepoch 1: loss \d\.\d{4}, val accuracy \d+\.\d\d %, ECE \d+\.\d\d %\n", text), text
+    assert "'val_" not in text
+
+
+def test_again_trains_from_the_start(run, tmp_path):
+    words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
+    assert "epoch 1/1" in run(*words)[1]
+    code, text = run(*words)
+    assert code == 0, text
+    assert re.search(r"already finished on \d{4}-\d\d-\d\d \d\d:\d\d, nothing to do", text)
+    assert "epoch 1/1" in run(*words, "--again")[1]
+
+
+INTERRUPTED = """
+import signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from socrates.cli import main
+sys.exit(main(["train", "digits", "mlp", "ce"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["tyro", "torch", "socrates.engine.train"])
+def test_ctrl_c_while_importing_is_one_line(module):
+    code = INTERRUPTED.format(module=module)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 130
+    assert result.stderr == "stopped; the same command continues\n"

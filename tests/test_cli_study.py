@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from socrates.cli.study import Sweep, Tune, grid_of, parse_grid, sweep_experiments
-from socrates.cli.sweeps import parse_seeds, part_of, read_file, split_options
-from socrates.engine.pool import Pool
+from socrates.cli.options import parse, parse_seeds
+from socrates.cli.sweep import Sweep, part_of, read_file, split_options, sweep_experiments
+from socrates.cli.tune import Tune, grid_of, parse_grid
+from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
 
 BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
@@ -18,7 +19,7 @@ BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=us
 
 @pytest.fixture
 def no_process(monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +85,18 @@ def test_a_grid_in_wrong_words(words, message):
         parse_grid(words, BASE)
 
 
-def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched():
-    options = Tune("digits", "mlp", "socrates")
-    assert set(grid_of(options, {}, BASE)) == {"gamma", "alpha", "batch_size"}
-    options.batch_size = 64
-    assert set(grid_of(options, {"gamma": "2"}, BASE)) == {"alpha"}
-    sat = Tune("digits", "mlp", "sat", batch_size=64)
-    assert grid_of(sat, {}, BASE)["start_epoch"] == (0, 25, 50, 100)  # of 150 epochs
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("digits mlp socrates", {"gamma", "alpha", "batch_size"}),
+        ("digits mlp socrates --batch-size 64 --gamma 2", {"alpha"}),
+        ("digits mlp sat --batch-size 64", {"alpha", "start_epoch"}),
+    ],
+)
+def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched(words, names):
+    grid = grid_of(parse(Tune, words.split(), "socrates tune"), BASE)
+    assert set(grid) == names
+    assert grid.get("start_epoch", (0, 25, 50, 100)) == (0, 25, 50, 100)  # of 150 epochs
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched():
         (["sweep", "nothing.py", "--epochs", "3"], "--epochs has no place beside it"),
         (["sweep", "--methods", "focal:gamma=x"], "must be a number like"),
         (["sweep", "--methods", "focal:gamma=-1"], "gamma must be at least 0"),
-        (["sweep", "--methods", "ce", "--gamma", "3"], "was not expected here"),
+        (["sweep", "--methods", "ce", "--gamma", "3"], "there is no option '--gamma'"),
     ],
 )
 def test_mistakes_are_told_before_any_process(run, tmp_path, no_process, words, message):
@@ -168,10 +174,27 @@ def test_the_product():
     )  # fmt: skip
     experiments = sweep_experiments(options)
     assert len(set(experiments)) == 2 * 2 * 2 * 3
-    assert experiments[-1].method == Part("socrates:no-beta", gamma=1.0)
-    assert experiments[-1].model == Part("mlp", width=8)
+    assert dict(experiments[-1].method.options)["gamma"] == 1.0
+    assert experiments[-1].changed("model") == {"width": 8}
     assert experiments[0].optimization.batch_size == usual_optimization("digits", "mlp", "ce").batch_size
     assert {experiment.optimization.epochs for experiment in experiments} == {2}
+
+
+def test_a_file_with_whole_numbers_finds_its_runs(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    text = """experiments = [
+        replace(base, method=Part("focal", gamma=gamma), seed=seed, num_train=50, optimization=Optimization(1, 64, 1))
+        for gamma in (1, 2) for seed in (1, 2)
+    ]"""
+    (tmp_path / "study.py").write_text(
+        FILE.format(text).replace("import Experiment", "import Optimization, Experiment")
+    )
+    words = ("sweep", tmp_path / "study.py", "--out", tmp_path / "runs")
+    assert "4 runs, 0 finished, 4 to train" in run(*words, "--dry-run")[1]
+    code, text = run(*words)
+    assert code == 0, text
+    assert len(re.findall(r"Focal.*γ=\d +2 +\d+\.\d\d ± ", text)) == 2, text
+    assert "4 runs, 4 finished, 0 to train" in run(*words, "--dry-run")[1]
 
 
 def finished_times(out):
@@ -205,7 +228,7 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     (tmp_path / "gated.py").write_text(GATED)
     out = tmp_path / "runs"
     settings = ("--seeds", "1-2", "--epochs", "30", "--num-train", "100", "--out", str(out))
-    words = ("tune", "digits", "mlp", "gated:Gated", "--width", "16", "--grid", "gamma=1,2", *settings)
+    words = ("tune", "digits", "mlp", "gated:Gated", "--width", "16", "--grid", "gamma=1,3", *settings)
     process = start(*words)
     process.wait_for(lambda: list(out.glob("*/finished.json")))
     process.ctrl_c()
@@ -229,10 +252,10 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     assert "study.json" in text
     assert f"socrates train digits mlp gated:Gated --gamma {gamma} --width 16 --seed 1 --epochs 30" in text
 
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     after = finished_times(out)
     assert run(*words)[0] == 0
-    same = ("sweep", "--models", "mlp:width=16", "--methods", "gated:Gated:gamma=1", "gated:Gated:gamma=2", *settings)
+    same = ("sweep", "--models", "mlp:width=16", "--methods", "gated:Gated:gamma=1", "gated:Gated:gamma=3", *settings)
     code, text = run(*same, "--keep-every", "30", "--dry-run")
     assert code == 0, text
     assert "4 runs, 4 finished, 0 to train" in text

@@ -13,8 +13,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from socrates.contracts import Stream
-from socrates.engine import Watcher, evaluate, run_all, train
-from socrates.engine.epoch import collapse_record, confidence_record
+from socrates.engine import evaluate, run_all, train
+from socrates.engine.epoch import val_record
+from socrates.engine.events import Finished, Stepped
 from socrates.engine.optim import learning_rate, make_optimizer, set_rate
 from socrates.engine.train import build, train_epoch
 from socrates.experiment import Experiment, Optimization, Part
@@ -29,15 +30,14 @@ def digits(method="ce", seed=1, settings=SHORT, **options):
     )
 
 
-class StopAfter(Watcher):
+def stop_after(epoch):
     """Ctrl-C in the middle of an epoch."""
 
-    def __init__(self, epoch):
-        self.epoch = epoch
-
-    def stepped(self, epoch, step):
-        if epoch == self.epoch and step == 1:
+    def tell(event):
+        if event == Stepped(epoch, 1):
             raise KeyboardInterrupt
+
+    return tell
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
     experiment = digits(method[0], **method[1])
     whole = train(experiment, tmp_path / "whole", accelerator="cpu")
     with pytest.raises(KeyboardInterrupt):
-        train(experiment, tmp_path / "stopped", accelerator="cpu", watcher=StopAfter(2))
+        train(experiment, tmp_path / "stopped", accelerator="cpu", tell=stop_after(2))
     stopped = Run.create(tmp_path / "stopped", experiment)
     assert not stopped.finished
     assert len(stopped.epochs()) == 2
@@ -134,7 +134,7 @@ def test_seeds_differ_and_repeat(tmp_path):
 def test_damaged_files_are_named(tmp_path):
     experiment = digits()
     with pytest.raises(KeyboardInterrupt):
-        train(experiment, tmp_path, accelerator="cpu", watcher=StopAfter(1))
+        train(experiment, tmp_path, accelerator="cpu", tell=stop_after(1))
     run = Run.create(tmp_path, experiment)
     run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*delete it"):
@@ -165,25 +165,31 @@ def test_a_full_disk_is_noticed_before_training(tmp_path, monkeypatch):
     assert Run.create(tmp_path, digits()).epochs() == []
 
 
-def test_collapse_is_recorded():
-    labels, names = torch.arange(20) % 2, ("cat", "cow")
-    unknown = torch.tensor([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5)
-    expected = {"unknown_share": 0.75, "collapsed": "75 % of the answers are 'unknown'"}
-    assert collapse_record(unknown, labels, names) == expected
-    constant = torch.tensor([[0.0, 1.0]] * 20)
-    assert collapse_record(constant, labels, names)["collapsed"] == "every answer is class cow"
-    assert collapse_record(constant, torch.ones(20, dtype=torch.int64), names)["collapsed"] is None
-    assert collapse_record(constant[:9], labels[:9], names)["collapsed"] is None
-    both = torch.tensor([[0.0, 1.0], [1.0, 0.0]] * 10)
-    assert collapse_record(both, labels, names) == {"unknown_share": 0.0, "collapsed": None}
+@pytest.mark.parametrize(
+    ("logits", "labels", "share", "reason"),
+    [
+        ([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5, [0, 1] * 10, 0.75, "75 % of the answers are 'unknown'"),
+        ([[0.0, 1.0]] * 20, [0, 1] * 10, 0.0, "every answer is class dog"),
+        ([[0.0, 1.0]] * 20, [1] * 20, 0.0, None),
+        ([[0.0, 1.0]] * 9, [0, 1] * 4 + [0], 0.0, None),
+        ([[0.0, 1.0], [1.0, 0.0]] * 10, [0, 1] * 10, 0.0, None),
+        ([[0.0, math.inf, 0.0], [0.0, 1.0, 2.0]] * 10, [0, 1] * 10, 0.5, "the logits are not finite"),
+    ],
+)
+def test_collapse_is_recorded(logits, labels, share, reason):
+    record = val_record(torch.tensor(logits), torch.tensor(labels), ("cat", "dog"), num_bins=15)
+    assert (record["unknown_share"], record["collapsed"]) == (share, reason)
+    assert ("val_ece" in record) is ("confidence_true" in record) is (reason != "the logits are not finite")
 
 
 def test_confidences_by_hand():
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.7, 0.2]]).log()
-    record = confidence_record(logits, torch.tensor([0, 0]), 2)
+    record = val_record(logits, torch.tensor([0, 0]), ("cat", "dog"), num_bins=15)
     assert record["confidence_true"] == pytest.approx(0.3)
     assert record["confidence_true_right"] == pytest.approx(0.5)
     assert record["confidence_unknown_wrong"] == pytest.approx(0.2)
+    assert record["val_accuracy"] == 0.5
+    assert "confidence_unknown" not in val_record(logits, torch.tensor([0, 0]), ("a", "b", "c"), num_bins=15)
 
 
 def test_schedules_and_groups():
@@ -222,9 +228,10 @@ def test_experiments_are_equal_iff_their_names_are(tmp_path):
 
 def test_a_pool_of_processes(tmp_path):
     experiments = [digits(seed=seed) for seed in (1, 2)]
-    done = []
-    runs = run_all(experiments, tmp_path, processes=2, done=lambda run: done.append(run.directory))
+    told = []
+    runs = run_all(experiments, tmp_path, processes=2, tell=told.append)
     assert [run.experiment.seed for run in runs] == [1, 2]
+    done = [event.run.directory for event in told if isinstance(event, Finished)]
     assert sorted(done) == sorted(run.directory for run in runs)
     assert all(run.finished for run in runs)
 
@@ -244,17 +251,17 @@ class NoReading(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class NothingReadIn(Watcher):
-    """Watches the steps of an epoch, from the end of its first to the end of its last."""
+def nothing_read_in(num_steps):
+    """Looks at the steps of an epoch, from the end of its first to the end of its last."""
+    mode = NoReading()
 
-    def __init__(self, num_steps):
-        self.num_steps, self.mode = num_steps, NoReading()
+    def tell(event):
+        if event.step == 0:
+            mode.__enter__()
+        if event.step == num_steps - 1:
+            mode.__exit__(None, None, None)
 
-    def stepped(self, epoch, step):
-        if step == 0:
-            self.mode.__enter__()
-        if step == self.num_steps - 1:
-            self.mode.__exit__(None, None, None)
+    return tell
 
 
 @pytest.mark.parametrize(
@@ -271,7 +278,7 @@ def test_no_value_is_read_inside_a_step(method):
     model, state.optimizer = fabric.setup(state.model, state.optimizer)
     model.mark_forward_method("features")
     num_steps = -(-len(split) // 64)
-    record = train_epoch(fabric, model, state, experiment, 0, split, meta, NothingReadIn(num_steps))
+    record = train_epoch(fabric, model, state, experiment, 0, split, meta, nothing_read_in(num_steps))
     assert record["train_loss"] > 0
 
 

@@ -21,9 +21,10 @@ from processes import whole_lines
 from rich.console import Console
 
 from socrates import cli
-from socrates.engine import Watcher, evaluate, run_all, train
-from socrates.engine.lock import held
-from socrates.engine.progress import Display, watcher_for
+from socrates.engine import evaluate, run_all, train
+from socrates.engine.events import Closed, EpochDone, Started, Stepped
+from socrates.engine.guard import held
+from socrates.engine.studies.display import RunDisplay, TensorBoard
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import EpochRecord, Run, replacing
 
@@ -42,16 +43,25 @@ def digits(method="ce", seed=1, settings=SHORT, **options):
     return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
 
 
-class Signal(Watcher):
+def signals_in(epoch, *numbers):
     """Sends this process signals in the middle of an epoch."""
 
-    def __init__(self, epoch, *numbers):
-        self.epoch, self.numbers = epoch, numbers
-
-    def stepped(self, epoch, step):
-        if epoch == self.epoch and step == 0:
-            for number in self.numbers:
+    def tell(event):
+        if event == Stepped(epoch, 0):
+            for number in numbers:
                 os.kill(os.getpid(), number)
+
+    return tell
+
+
+def fail_on(kind, message):
+    """Refuses to hear of something."""
+
+    def tell(event):
+        if isinstance(event, kind):
+            pytest.fail(message)
+
+    return tell
 
 
 @unix
@@ -73,9 +83,9 @@ def test_a_mistake_in_a_terminal_is_one_line(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("log", ["none", "tensorboard"])
-def test_a_display_that_never_started_can_be_closed(log):
-    watcher_for(Console(file=io.StringIO(), force_terminal=True), digits(), log).closed()
+@pytest.mark.parametrize("listen", [lambda: RunDisplay(Console(file=io.StringIO(), force_terminal=True)), TensorBoard])
+def test_a_display_that_never_started_can_be_closed(listen):
+    listen()(Closed())
 
 
 TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
@@ -100,7 +110,7 @@ TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
         ([*TRAIN, "--weight-decay", "-1"], "weight_decay must be at least 0"),
         ([*TRAIN, "--milestones", "3", "1"], "milestones must be epochs in increasing order"),
         ([*TRAIN, "--precision", "x"], "precision must be one of"),
-        ([*TRAIN, "--device", "abacus"], "--device abacus with --precision 32-true cannot be used here"),
+        ([*TRAIN, "--device", "abacus"], "the device abacus with precision 32-true cannot be used here"),
         ([*TRAIN, "--image-size", "-3"], "image_size must be a number of pixels of at least 1, got -3"),
         ([*TRAIN, "--width", "0"], "width"),
         (["train", "digits", "mlp", "ce", "--gamma", "1"], "--gamma is unknown"),
@@ -121,7 +131,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(capsys, tmp_path, words, messa
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"--device cuda .* cannot be used here .*: choose --device auto or cpu"):
+    with pytest.raises(ValueError, match=r"the device cuda .* cannot be used here .*: choose auto or cpu"):
         train(digits(), tmp_path / "runs", accelerator="cuda")
     assert not (tmp_path / "runs").exists()
 
@@ -130,7 +140,7 @@ def test_an_unwritable_folder_is_noticed_before_the_data(tmp_path, monkeypatch):
     monkeypatch.setattr("socrates.data.load", lambda *_, **__: pytest.fail("data was loaded"))
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OSError, match=r"runs cannot be written to .*file.* is a file; choose another --out"):
+        with pytest.raises(OSError, match=r"runs cannot be written to .*file.* is a file; choose another folder"):
             train(digits(), out, accelerator="cpu")
 
     def refuse(*_, **__):
@@ -157,7 +167,7 @@ def test_ctrl_c_loses_no_whole_epoch_and_saves_no_half_one(tmp_path, number, kin
     whole = train(digits("socrates"), tmp_path / "whole", accelerator="cpu")
     before = [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(kind) as stopped:
-        train(digits("socrates"), tmp_path / "stopped", accelerator="cpu", watcher=Signal(1, number))
+        train(digits("socrates"), tmp_path / "stopped", accelerator="cpu", tell=signals_in(1, number))
     assert [signal.getsignal(name) for name in (signal.SIGINT, signal.SIGTERM)] == before
     run = Run(tmp_path / "stopped" / digits("socrates").name)
     assert torch.load(run.checkpoint, weights_only=True)["epoch"] == 2  # the epoch it came in was still done
@@ -172,7 +182,7 @@ def test_ctrl_c_loses_no_whole_epoch_and_saves_no_half_one(tmp_path, number, kin
 @unix
 def test_a_second_ctrl_c_does_not_wait(tmp_path):
     with pytest.raises(KeyboardInterrupt, match="0 of 4 epochs are done"):
-        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT, signal.SIGINT))
+        train(digits(), tmp_path, accelerator="cpu", tell=signals_in(2, signal.SIGINT, signal.SIGINT))
     assert len(Run(tmp_path / digits().name).epochs()) == 2
     assert train(digits(), tmp_path, accelerator="cpu").finished
 
@@ -181,7 +191,7 @@ def test_a_second_ctrl_c_does_not_wait(tmp_path):
 def test_ctrl_c_when_all_is_saved_does_not_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("socrates.engine.train"), "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
     with pytest.raises(KeyboardInterrupt, match="2 of 4 epochs are done"):
-        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT))
+        train(digits(), tmp_path, accelerator="cpu", tell=signals_in(2, signal.SIGINT))
     assert len(Run(tmp_path / digits().name).epochs()) == 2
 
 
@@ -192,9 +202,8 @@ def test_ctrl_c_during_the_evaluation_keeps_the_training(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt, match="4 of 4 epochs are done"):
         train(digits(), tmp_path, accelerator="cpu")
     monkeypatch.undo()
-    watcher = Signal(-1)
-    watcher.stepped = lambda *_: pytest.fail("a step was done again")
-    assert train(digits(), tmp_path, accelerator="cpu", watcher=watcher).finished
+    again = fail_on(Stepped, "a step was done again")
+    assert train(digits(), tmp_path, accelerator="cpu", tell=again).finished
 
 
 @unix
@@ -235,13 +244,6 @@ def test_two_processes_cannot_train_one_run(tmp_path):
     assert not (run.directory / "lock").exists()
 
 
-class Late(Watcher):
-    """Another process is faster between our first look and our lock."""
-
-    def started(self, run, first_epoch, steps_per_epoch):
-        pytest.fail("it was trained again")
-
-
 @unix
 def test_a_run_that_another_process_finished_meanwhile_is_left_alone(tmp_path, monkeypatch):
     other = train(digits(), tmp_path / "other", accelerator="cpu")
@@ -254,14 +256,14 @@ def test_a_run_that_another_process_finished_meanwhile_is_left_alone(tmp_path, m
         return build(*arguments)
 
     monkeypatch.setattr(module, "build", and_then)
-    assert train(digits(), tmp_path / "ours", accelerator="cpu", watcher=Late()).finished
+    assert train(digits(), tmp_path / "ours", accelerator="cpu", tell=fail_on(Started, "it was trained again")).finished
 
 
 @pytest.fixture
 def stopped(tmp_path):
     """A run that was stopped after three of its four epochs."""
     with pytest.raises(KeyboardInterrupt):
-        train(digits(), tmp_path, accelerator="cpu", watcher=Signal(2, signal.SIGINT))
+        train(digits(), tmp_path, accelerator="cpu", tell=signals_in(2, signal.SIGINT))
     return Run(tmp_path / digits().name)
 
 
@@ -329,7 +331,7 @@ def test_files_have_the_mode_that_the_user_wants(tmp_path):
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.rglob("*") if path.is_file()}
-    assert len(modes) == 8
+    assert len(modes) == 9
     assert set(modes.values()) == {0o640}, modes
 
 
@@ -377,12 +379,13 @@ def shown(width, first_epoch=0, epochs=300):
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=width, color_system=None)
     settings = Optimization(epochs=epochs)
-    display = Display(console, Experiment(Part("digits"), Part("mlp"), Part("ce"), optimization=settings))
-    display.started(None, first_epoch, steps_per_epoch=352)
+    display = RunDisplay(console)
+    experiment = Experiment(Part("digits"), Part("mlp"), Part("ce"), optimization=settings)
+    display(Started(experiment, None, first_epoch, steps_per_epoch=352))
     begun = output.getvalue()
     record = EpochRecord(123, {"train_loss": 0.1234, "val_accuracy": 0.999, "val_ece": 0.1})
-    display.epoch_done(record)
-    display.closed()
+    display(EpochDone(experiment, record))
+    display(Closed())
     return begun, next(line for line in output.getvalue().splitlines() if "epoch 123" in line)
 
 

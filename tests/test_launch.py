@@ -12,11 +12,13 @@ import torch
 from processes import alive, descendants, wait_for, whole_lines
 from rich.console import Console
 
-from socrates.engine import Failure, StudyError, StudyWatcher, run_all
-from socrates.engine.launch import describe_failures
-from socrates.engine.pool import Pool, why_it_died
-from socrates.engine.watch import StudyLines, study_watcher
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.engine import StudyError, run_all
+from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Started
+from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.local import LocalEngine, why_it_died
+from socrates.engine.studies.runs import describe_failures
+from socrates.experiment import Experiment, Optimization, Part, resolve
+from socrates.records import EpochRecord
 
 KILLER = """
 import os, signal
@@ -42,29 +44,7 @@ if __name__ == "__main__":
 def digits(method="ce", seed=1, dataset="digits", **options):
     settings = Optimization(epochs=2, batch_size=64, learning_rate=0.05)
     parts = Part(dataset), Part("mlp", width=16), Part(method, **options)
-    return Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings)
-
-
-class Noted(StudyWatcher):
-    """Remembers what it was told."""
-
-    def __init__(self):
-        self.told = []
-
-    def expected(self, total, finished):
-        self.told.append(("expected", total, finished))
-
-    def run_started(self, experiment):
-        self.told.append(("started", experiment))
-
-    def run_finished(self, experiment):
-        self.told.append(("finished", experiment))
-
-    def run_failed(self, failure):
-        self.told.append(("failed", failure.experiment))
-
-    def closed(self):
-        self.told.append("closed")
+    return resolve(Experiment(*parts, seed, num_train=100, keep_every=2, optimization=settings))
 
 
 @pytest.fixture(scope="module")
@@ -74,21 +54,22 @@ def mixed(tmp_path_factory):
     (folder / "killer.py").write_text(KILLER)
     good, other = digits(), digits(seed=2)
     wrong, killer = digits("focal", gamma=-1.0), digits("killer:Killer")
-    watcher, done = Noted(), []
+    told = []
     asked = [killer, good, wrong, other, good]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         with pytest.raises(StudyError) as error:
-            run_all(asked, folder / "runs", processes=1, done=done.append, watcher=watcher)
+            run_all(asked, folder / "runs", processes=1, tell=told.append)
     return {
-        "out": folder / "runs", "error": error.value, "watcher": watcher, "done": done,
+        "out": folder / "runs", "error": error.value, "told": told,
         "good": (good, other), "bad": (wrong, killer),
     }  # fmt: skip
 
 
 def test_a_failing_run_leaves_the_others_alone(mixed):
-    assert sorted(run.experiment.seed for run in mixed["done"]) == [1, 2]
-    assert all(run.finished for run in mixed["done"])
+    runs = [event.run for event in mixed["told"] if isinstance(event, Finished)]
+    assert sorted(run.experiment.seed for run in runs) == [1, 2]
+    assert all(run.finished for run in runs)
     assert {failure.experiment for failure in mixed["error"].failures} == set(mixed["bad"])
 
 
@@ -101,26 +82,31 @@ def test_the_error_names_every_failure_and_its_reason(mixed):
         assert experiment.name in text
 
 
-def test_the_watcher_hears_of_each_run_once(mixed):
-    told = mixed["watcher"].told
-    assert told[0] == ("expected", 4, 0)
-    assert told[-1] == "closed"
-    assert sorted(str(kind) for kind, *_ in told[1:-1]) == ["failed"] * 2 + ["finished"] * 2 + ["started"] * 4
+def test_every_run_is_told_once(mixed):
+    told = mixed["told"]
+    assert told[0] == Planned(4, 0)
+    assert told[-1] == Closed()
+    ended = [event for event in told if isinstance(event, Finished | Failed)]
+    assert sorted(type(event).__name__ for event in ended) == ["Failed"] * 2 + ["Finished"] * 2
+    assert {event.experiment for event in ended} == {*mixed["good"], *mixed["bad"]}
+    trained = [event.experiment for event in told if isinstance(event, Started)]
+    assert set(trained) == {*mixed["good"], mixed["bad"][1]}
 
 
 def test_no_process_is_started_for_finished_runs(mixed, monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     good, other = mixed["good"]
     before = {path: path.stat().st_mtime_ns for path in mixed["out"].rglob("*")}
-    done = []
-    runs = run_all([good, other, good], mixed["out"], done=done.append)
+    told = []
+    runs = run_all([good, other, good], mixed["out"], tell=told.append)
     assert [run.experiment for run in runs] == [good, other, good]
-    assert len(done) == 2
+    assert [type(event) for event in told] == [Planned, Finished, Finished, Closed]
+    assert all(event.already for event in told[1:3])
     assert {path: path.stat().st_mtime_ns for path in mixed["out"].rglob("*")} == before
 
 
 def test_a_data_set_that_cannot_be_had_fails_its_runs_before_any_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(Pool, "_start", lambda self: pytest.fail("a process was started"))
+    monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     with pytest.raises(StudyError, match="did you mean 'digits'") as error:
         run_all([digits(dataset="digit", seed=seed) for seed in (1, 2)], tmp_path)
     assert len(error.value.failures) == 2
@@ -131,7 +117,7 @@ def test_no_experiments_no_runs(tmp_path):
 
 
 def test_many_failures_of_one_reason_stay_readable():
-    failures = [Failure(digits(seed=seed), "the disk is full") for seed in range(30)]
+    failures = [Failed(digits(seed=seed), "the disk is full") for seed in range(30)]
     text = describe_failures(failures, 30)
     assert text.startswith("30 of 30 runs failed; the same command tries again:\n  the disk is full\n")
     assert text.endswith("    and 20 more")
@@ -154,7 +140,7 @@ def epochs_done(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_behind(tmp_path, start, how):
     (tmp_path / "endless.py").write_text(ENDLESS)
     process = start("endless.py", cwd=tmp_path)
@@ -164,34 +150,36 @@ def test_nothing_is_left_behind(tmp_path, start, how):
     if how is signal.SIGINT:
         process.ctrl_c()
     else:
-        process.process.kill()
-    process.ended()
+        process.process.send_signal(how)
+    assert process.ended() == {signal.SIGTERM: 143, signal.SIGHUP: 129}.get(how, -how)
     wait_for(lambda: not any(map(alive, children)))
     assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
-    if how is signal.SIGINT:  # every whole epoch is saved
+    if how is not signal.SIGKILL:  # every whole epoch is saved
         saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
         assert saved == epochs_done(tmp_path)
+
+
+def epoch(experiment, number):
+    return EpochDone(experiment, EpochRecord(number, {}))
 
 
 def test_lines_tell_runs_and_times(monkeypatch):
     seconds = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: seconds[0])
     output = io.StringIO()
-    lines = StudyLines(Console(file=output, width=200))
+    tell = StudyDisplay(Console(file=output, width=200))
     one, two, three = (digits(seed=seed) for seed in (1, 2, 3))
-    lines.expected(4, 1)
-    for run in (one, two):
-        lines.run_started(run)
-        lines.epoch_done(run, 0)
+    tell(Planned(4, 1))
+    tell(Started(one, None, 0, 1))
+    tell(Started(two, None, 0, 1))
     seconds[0] += 60
-    lines.epoch_done(one, 1)
-    lines.run_finished(one)
-    lines.run_started(three)
-    lines.epoch_done(three, 1)  # continues after its first epoch, which took no time here
+    tell(epoch(one, 1))
+    tell(Finished(one, None))
+    tell(Started(three, None, 1, 1))  # continues after its first epoch, which took no time here
     seconds[0] += 60
-    lines.run_failed(Failure(two, "no [disk] left"))
-    lines.run_finished(three)
-    lines.closed()
+    tell(Failed(two, "no [disk] left"))
+    tell(Finished(three, None))
+    tell(Closed())
     assert output.getvalue().splitlines() == [
         "1 of 4 runs finished, 0:00:00 elapsed",
         "1 of 4 runs finished, 2 running, 0:01:00 elapsed, about 0:05:00 left",
@@ -203,10 +191,7 @@ def test_lines_tell_runs_and_times(monkeypatch):
 
 def test_a_bar_in_a_terminal():
     output = io.StringIO()
-    bar = study_watcher(Console(file=output, force_terminal=True, width=120))
-    bar.expected(2, 0)
-    bar.run_started(digits())
-    bar.epoch_done(digits(), 0)
-    bar.run_finished(digits())
-    bar.closed()
+    tell = StudyDisplay(Console(file=output, force_terminal=True, width=120))
+    for event in (Planned(2, 0), Started(digits(), None, 0, 1), epoch(digits(), 1), Finished(digits(), None), Closed()):
+        tell(event)
     assert "1 of 2 runs finished" in output.getvalue()

@@ -26,7 +26,7 @@ LAYER_0 = ("losses", "metrics", "scaling", "pareto")
 LAYERS = {
     "names": set(),
     "experiment": {"contracts", "data", "methods", "models", "names"},
-    "records": {"experiment"},
+    "records": {"data", "experiment"},
     "data": {"contracts", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},

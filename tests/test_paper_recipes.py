@@ -13,7 +13,7 @@ from report_runs import make_run
 
 from socrates import methods
 from socrates.contracts import Task
-from socrates.engine.cost import cost
+from socrates.engine.studies.cost import cost
 from socrates.experiment import Part, resolve
 from socrates.paper.compare import paper_setting, published
 from socrates.paper.grid import final_experiment

@@ -1,55 +1,34 @@
-"""The quickstart's table and sentences, from made-up runs."""
+"""The quickstart's table and sentences, from made-up numbers."""
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
-
 from socrates import quickstart
-from socrates.engine.evaluate import evaluate
-from socrates.experiment import Experiment, Part
-from socrates.records import Run
+from socrates.experiment import Part
+from socrates.records import Evaluation
+from socrates.report.results import Results
 
 
-@pytest.fixture
-def by_method(tmp_path):
-    """Finished runs of every method with two seeds, their logits drawn at random."""
-    runs = {}
-    rng = np.random.default_rng(0)
-    for name, method in quickstart.METHODS.items():
-        runs[name] = []
-        for seed in (1, 2):
-            run = Run.create(tmp_path, Experiment(Part("digits"), Part("mlp"), method, seed))
-            outputs = 11 if method.name == "socrates" else 10
-            for split in ("val", "test"):
-                labels = rng.integers(0, 10, 400)
-                logits = rng.normal(size=(400, outputs))
-                logits[np.arange(400), labels] += 3
-                run.save_predictions(split, 150, logits, labels, 10)
-            run.save_evaluation(evaluate(run))
-            runs[name].append(run)
-    return runs
+def measured(label, method, eces, accuracy=0.9):
+    """A method that measured so on two seeds."""
+    evaluations = []
+    for ece in eces:
+        values = {"ece": ece, "accuracy": accuracy, "ece_floor": 0.01, "ada_ece": ece, "nll": 0.3}
+        scalers = {name: {"test": {"plain": values}} for name in ("none", "temperature")}
+        evaluations.append(Evaluation(150, 15, unknown_class=False, results=scalers))
+    return Results(label, Part(method), evaluations, seeds=range(1, 1 + len(eces)))
 
 
-def test_table_and_sentences(by_method):
-    values = {name: [quickstart.test_values(run, "none") for run in runs] for name, runs in by_method.items()}
-    values[quickstart.SCALED] = [quickstart.test_values(run, "temperature") for run in by_method["cross-entropy"]]
-    assert quickstart.table(values).row_count == 5
-    assert len(quickstart.sentences(values)) == 3
-
-
-def runs_with(eces, accuracy=0.9):
-    return [{"ece": value, "accuracy": accuracy, "ece_floor": 0.01, "ada_ece": value, "nll": 0.3} for value in eces]
+def test_the_table_has_every_method_and_scaled_cross_entropy():
+    made = quickstart.table([measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])])
+    assert list(made.columns[0].cells) == ["CE", "Socrates", "CE + TS"]
+    assert list(made.columns[2].cells) == ["5.05 ± 0.07", "2.05 ± 0.07", "5.05 ± 0.07"]
 
 
 def test_sentences_follow_the_numbers():
-    clear = quickstart.sentences(
-        {"cross-entropy": runs_with([0.05, 0.051]), "Socrates 1, 0.99": runs_with([0.02, 0.021])}
-    )
+    clear = quickstart.sentences([measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])])
     assert "2.05 % against 5.05 %" in clear[0]
     assert "clearly, below" in clear[0]
     assert "no difference" in clear[1]
-    noisy = quickstart.sentences(
-        {"cross-entropy": runs_with([0.05, 0.01]), "Socrates 1, 0.99": runs_with([0.02, 0.06])}
-    )
+    assert "lowest ECE is that of Socrates (2.05 %)" in clear[2]
+    noisy = quickstart.sentences([measured("CE", "ce", [0.05, 0.01]), measured("Socrates", "socrates", [0.02, 0.06])])
     assert "within the noise of the seeds, above" in noisy[0]

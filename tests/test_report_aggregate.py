@@ -209,7 +209,7 @@ def test_paths_with_brackets_are_told_as_they_are(tmp_path, capsys):
     make_run(tmp_path / "runs", experiment("ce"))
     damaged = make_run(tmp_path / "runs" / "bad[/i]", experiment("sat"))
     (damaged / "evaluation.json").write_text("[b]")
-    run_report(Report((tmp_path / "runs",), tmp_path / "o[v2]"), {})
+    run_report(Report((tmp_path / "runs",), tmp_path / "o[v2]"))
     said = capsys.readouterr().out
     assert str(tmp_path / "o[v2]" / "index.html") in said
     assert str(damaged) in said

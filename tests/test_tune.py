@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 
 import pytest
 
-from socrates.engine import Failure, Place, Study, tune
-from socrates.engine.candidates import candidate_of, grid_candidates
-from socrates.engine.choice import Result, Score, choose, score_of
-from socrates.engine.trials import Trials, near_one, suggest
+from socrates.engine import LocalEngine, Study, tune
+from socrates.engine.events import Failed, Finished
+from socrates.engine.studies.candidates import candidate_of, grid_candidates
+from socrates.engine.studies.choice import Result, Score, choose, score_of
+from socrates.engine.studies.trials import OptunaSearch, near_one, suggest
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.methods import METHODS
 from socrates.records import EpochRecord, Run
@@ -18,7 +18,6 @@ from socrates.records import EpochRecord, Run
 BASE = Experiment(
     Part("digits"), Part("mlp"), Part("socrates"), keep_every=9, optimization=Optimization(epochs=9, batch_size=64)
 )
-MODULE = importlib.import_module("socrates.engine.tune")
 
 
 def result(gamma, *scores, problems=(), failed=False):
@@ -118,7 +117,8 @@ def test_a_grid_reaches_method_model_and_optimization():
     found = grid_candidates(BASE, grid)
     assert len(found) == 4
     last = found[-1].experiment
-    assert (last.method, last.model) == (Part("socrates", gamma=2.0), Part("mlp", width=8))
+    assert dict(last.method.options)["gamma"] == 2.0
+    assert last.changed("model") == {"width": 8}
     assert (last.optimization.batch_size, last.optimization.epochs, last.keep_every) == (64, 3, 3)
     assert found[0].label == "gamma=1 width=8 batch_size=32 epochs=3"
 
@@ -223,28 +223,41 @@ def labels_of(trials, stop_after=None):
         labels += [candidate.label for candidate in batch]
         if stop_after is not None and len(labels) >= stop_after:
             break
-        trials.tell([made_up(candidate) for candidate in batch])
+        trials.learn([made_up(candidate) for candidate in batch])
     return labels
 
 
 def test_a_stopped_search_asks_for_the_same_candidates(tmp_path):
-    whole = labels_of(Trials(BASE, GRID, 17, 3, tmp_path / "whole"))
+    whole = labels_of(OptunaSearch(BASE, GRID, 17, 3, tmp_path / "whole"))
     assert len(whole) == 17
     assert len(set(whole)) > 10
     journal = tmp_path / "stopped"
-    assert labels_of(Trials(BASE, GRID, 17, 3, journal), stop_after=12) == whole[:12]
-    assert labels_of(Trials(BASE, GRID, 17, 8, journal), stop_after=14) == whole[:15]  # on another number of cores
-    assert labels_of(Trials(BASE, GRID, 17, 3, journal)) == whole
-    assert labels_of(Trials(BASE, GRID, 17, 3, journal)) == whole
-    assert labels_of(Trials(BASE, GRID, 20, 3, journal))[:17] == whole
-    assert labels_of(Trials(BASE, GRID, 5, 3, journal)) == whole[:5]
+    assert labels_of(OptunaSearch(BASE, GRID, 17, 3, journal), stop_after=12) == whole[:12]
+    assert (
+        labels_of(OptunaSearch(BASE, GRID, 17, 8, journal), stop_after=14) == whole[:15]
+    )  # on another number of cores
+    assert labels_of(OptunaSearch(BASE, GRID, 17, 3, journal)) == whole
+    assert labels_of(OptunaSearch(BASE, GRID, 17, 3, journal)) == whole
+    assert labels_of(OptunaSearch(BASE, GRID, 20, 3, journal))[:17] == whole
+    assert labels_of(OptunaSearch(BASE, GRID, 5, 3, journal)) == whole[:5]
 
 
 def test_a_trial_that_was_stopped_while_it_was_asked(tmp_path):
-    whole = labels_of(Trials(BASE, GRID, 2, 2, tmp_path / "whole"))
-    trials = Trials(BASE, GRID, 2, 2, tmp_path / "stopped")
-    trials.study.ask()  # no option was drawn yet
-    assert len(labels_of(Trials(BASE, GRID, 2, 2, tmp_path / "stopped"))) == len(whole)
+    whole = labels_of(OptunaSearch(BASE, GRID, 5, 2, tmp_path / "whole"))
+    search = OptunaSearch(BASE, GRID, 5, 2, tmp_path / "stopped")
+    search.study.ask()  # no option was drawn yet
+    assert labels_of(OptunaSearch(BASE, GRID, 5, 2, tmp_path / "stopped")) == whole
+
+
+def test_a_damaged_journal_is_named_and_a_torn_line_is_cut(tmp_path):
+    journal = tmp_path / "optuna.journal"
+    whole = labels_of(OptunaSearch(BASE, GRID, 6, 2, journal))
+    content = journal.read_bytes()
+    journal.write_bytes(content[:-20])
+    assert labels_of(OptunaSearch(BASE, GRID, 6, 2, journal)) == whole
+    journal.write_bytes(content[:40] + b"\x00" + content[41:])
+    with pytest.raises(ValueError, match=r"optuna.journal is damaged .*: delete it"):
+        OptunaSearch(BASE, GRID, 6, 2, journal)
 
 
 class Pretend:
@@ -253,17 +266,15 @@ class Pretend:
     def __init__(self, stop_after=None, fail=()):
         self.stop_after, self.fail, self.trained = stop_after, fail, []
 
-    def __call__(self, experiments, place, pool, watcher):
+    def run(self, engine, experiments, tell):
         for experiment in experiments:
-            if place.finished(experiment) is None:
-                if self.stop_after is not None and len(self.trained) == self.stop_after:
-                    raise KeyboardInterrupt
-                if dict(experiment.method.options)["gamma"] in self.fail:
-                    yield experiment, Failure(experiment, "made up")
-                    continue
-                self.trained.append(experiment)
-                self.finish(place.out, experiment)
-            yield experiment, Run(place.out / experiment.name)
+            if self.stop_after is not None and len(self.trained) == self.stop_after:
+                raise KeyboardInterrupt
+            if dict(experiment.method.options)["gamma"] in self.fail:
+                tell(Failed(experiment, "made up"))
+                continue
+            self.trained.append(experiment)
+            tell(Finished(experiment, self.finish(engine.out, experiment)))
 
     def finish(self, out, experiment):
         run = Run.create(out, experiment)
@@ -272,11 +283,12 @@ class Pretend:
         record = {"val_accuracy": 1 - gamma / 10, "val_ece": 0.1 / gamma, "val_cw_ece": 0.1, "collapsed": collapsed}
         run.append_epoch(EpochRecord.from_json({"epoch": 9, **record}))
         run.finish({})
+        return run
 
 
 def pretend(monkeypatch, **how):
     stand_in = Pretend(**how)
-    monkeypatch.setattr(MODULE, "outcomes", stand_in)
+    monkeypatch.setattr(LocalEngine, "run", lambda *given: stand_in.run(*given))
     return stand_in
 
 
@@ -288,25 +300,25 @@ def content(directory):
 def test_a_stopped_study_ends_like_one_that_was_not(tmp_path, monkeypatch, trials):
     study = Study(BASE, {"gamma": (1.0, 2.0, 3.0, 4.0)}, (1, 2), trials)
     whole = pretend(monkeypatch)
-    expected = content(tune(study, Place(tmp_path / "whole", processes=2)).directory)
+    expected = content(tune(study, LocalEngine(tmp_path / "whole", processes=2)).directory)
     pretend(monkeypatch, stop_after=5)
     with pytest.raises(KeyboardInterrupt):
-        tune(study, Place(tmp_path / "stopped", processes=2))
+        tune(study, LocalEngine(tmp_path / "stopped", processes=2))
     partly = content(tmp_path / "stopped" / study.name)
     assert len(partly["results"]) == 2
     rest = pretend(monkeypatch)
-    tuned = tune(study, Place(tmp_path / "stopped", processes=1))
+    tuned = tune(study, LocalEngine(tmp_path / "stopped", processes=1))
     assert len(rest.trained) == len(whole.trained) - 5
     assert content(tuned.directory) == expected
     assert expected["asked"]["search"] == ("grid" if trials is None else "optuna")
     again = pretend(monkeypatch)
-    assert content(tune(study, Place(tmp_path / "stopped")).directory) == expected
+    assert content(tune(study, LocalEngine(tmp_path / "stopped")).directory) == expected
     assert again.trained == []
 
 
 def test_what_a_study_writes(tmp_path, monkeypatch):
     pretend(monkeypatch)
-    tuned = tune(Study(BASE, {"gamma": (1.0, 2.0, 4.0)}, (1, 2)), Place(tmp_path))
+    tuned = tune(Study(BASE, {"gamma": (1.0, 2.0, 4.0)}, (1, 2)), LocalEngine(tmp_path))
     assert tuned.directory.parent == tmp_path
     written = content(tuned.directory)
     assert written["runs"] == {"total": 6, "finished": 6}
@@ -319,7 +331,7 @@ def test_what_a_study_writes(tmp_path, monkeypatch):
     assert not collapsed["front"]
     assert written["front"] == [{"gamma": 1.0}, {"gamma": 2.0}]
     chosen = Experiment.from_json(written["choice"]["experiment"])
-    assert chosen.method == Part("socrates", **written["choice"]["options"])
+    assert written["choice"]["options"].items() <= dict(chosen.method.options).items()
     assert written["why"] == tuned.choice.why
 
 
@@ -327,17 +339,17 @@ def test_what_a_study_writes(tmp_path, monkeypatch):
 def test_failed_candidates_are_listed_and_tried_again(tmp_path, monkeypatch, trials):
     study = Study(BASE, {"gamma": (1.0, 2.0)} if trials is None else {"gamma": (1, 2)}, (1,), trials)
     pretend(monkeypatch, fail=(2,))
-    tuned = tune(study, Place(tmp_path, processes=1))
+    tuned = tune(study, LocalEngine(tmp_path, processes=1))
     assert len(tuned.failures) == 1
     assert [r.problems for r in tuned.results if r.problems] == [("seed 1 failed: made up",)]
     pretend(monkeypatch)
-    tuned = tune(study, Place(tmp_path, processes=1))
+    tuned = tune(study, LocalEngine(tmp_path, processes=1))
     assert tuned.failures == ()
     assert all(r.ranked for r in tuned.results)
 
 
 def test_a_search_in_which_everything_fails_ends(tmp_path, monkeypatch):
     pretend(monkeypatch, fail=range(5))
-    tuned = tune(Study(BASE, {"gamma": (1, 4)}, (1,), 100), Place(tmp_path, processes=1))
+    tuned = tune(Study(BASE, {"gamma": (1, 4)}, (1,), 100), LocalEngine(tmp_path, processes=1))
     assert len(tuned.failures) <= 2
     assert tuned.choice.best is None

@@ -2,25 +2,19 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar
 
-__all__ = ["best", "front", "ties"]
+__all__ = ["best", "distances", "front", "ties"]
 
 Item = TypeVar("Item")
+Key = Callable[[Any], Any] | None
+EXPECTED = "expected (error, ece) or (error, ece, cw_ece), or a mapping with these names"
 
 # Distances that differ by less than this share are the same distance: they come from rounded metrics.
 TIE = 1e-9
 
 
-class Point(NamedTuple):
-    """One candidate: classification error, ECE, and the class-wise ECE that breaks ties (NaN if not given)."""
-
-    error: float
-    ece: float
-    cw_ece: float = math.nan
-
-
-def front(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
+def front(points: Iterable[Item], key: Key = None) -> list[Item]:
     """The points that no other point dominates, by rising error.
 
     A point is (error, ece) or (error, ece, cw_ece), or a mapping with these names; `key` turns anything else into one.
@@ -35,11 +29,22 @@ def front(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> l
     return [items[i] for i in _front(_read(items, key))]
 
 
-def ties(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
+def distances(points: Iterable[Any], key: Key = None) -> list[float]:
+    """How far each point is from the origin, once both axes are scaled so that the points span 0 to 1.
+
+    An axis on which all are equal counts as 0. See `front` for what a point may be.
+
+    >>> distances([(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)])
+    [1.0, 1.0, 0.5]
+    """
+    return _distances(_read(list(points), key))
+
+
+def ties(points: Iterable[Item], key: Key = None) -> list[Item]:
     """The front's points nearest to the origin, by rising error; more than one means that they tie.
 
-    Both axes are first scaled so that all candidates, dominated ones too, span 0 to 1; an axis on which all are equal
-    counts as 0. Distances are Euclidean, and equal if they differ by less than 1e-9 of their size.
+    See `distances`: all candidates, dominated ones too, decide the scale. Distances are equal if they differ by less
+    than 1e-9 of their size.
 
     >>> ties([(0.1, 0.3), (0.2, 0.2), (0.3, 0.1)])
     [(0.2, 0.2)]
@@ -50,7 +55,7 @@ def ties(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> li
     return [items[i] for i in _ties(_read(items, key))]
 
 
-def best(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> Item:
+def best(points: Iterable[Item], key: Key = None) -> Item:
     """The best point: on the Pareto front, nearest to the origin, ties by class-wise ECE.
 
     See `front` for what a point may be and `ties` for the distance. Points that still tie, or have no cw_ece, go by
@@ -64,27 +69,20 @@ def best(points: Iterable[Item], key: Callable[[Item], Any] | None = None) -> It
     """
     items = list(points)
     read = _read(items, key)
-    last = {i: (math.inf if math.isnan(read[i].cw_ece) else read[i].cw_ece, read[i].error, i) for i in _ties(read)}
-    return items[min(last, key=lambda i: last[i])]
+    return items[min(_ties(read), key=lambda i: (read[i][2:], read[i][0], i))]
 
 
-def _front(points: list[Point]) -> list[int]:
-    lowest = math.inf
+def _front(points: list[tuple[float, ...]]) -> list[int]:
     kept: list[int] = []
-    for i in sorted(range(len(points)), key=lambda i: (points[i].error, points[i].ece, i)):
-        if points[i].ece < lowest or (kept and points[i][:2] == points[kept[-1]][:2]):
+    for i in sorted(range(len(points)), key=lambda i: (*points[i][:2], i)):
+        if not kept or points[i][1] < points[kept[-1]][1] or points[i][:2] == points[kept[-1]][:2]:
             kept.append(i)
-            lowest = points[i].ece
     return kept
 
 
-def _ties(points: list[Point]) -> list[int]:
-    errors = _scaled([point.error for point in points])
-    eces = _scaled([point.ece for point in points])
-    kept = _front(points)
-    distance = {i: math.hypot(errors[i], eces[i]) for i in kept}
-    nearest = min(distance.values())
-    return [i for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
+def _distances(points: list[tuple[float, ...]]) -> list[float]:
+    errors, eces = (_scaled([point[axis] for point in points]) for axis in (0, 1))
+    return [math.hypot(*pair) for pair in zip(errors, eces, strict=True)]
 
 
 def _scaled(values: list[float]) -> list[float]:
@@ -92,29 +90,31 @@ def _scaled(values: list[float]) -> list[float]:
     return [(value - low) / width if width > 0 else 0.0 for value in values]
 
 
-def _read(points: list[Any], key: Callable[[Any], Any] | None) -> list[Point]:
-    read = [_point(i, key(item) if key else item) for i, item in enumerate(points)]
-    if not read:
+def _ties(points: list[tuple[float, ...]]) -> list[int]:
+    kept, distance = _front(points), _distances(points)
+    nearest = min(distance[i] for i in kept)
+    return [i for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
+
+
+def _read(items: list[Any], key: Key) -> list[tuple[float, ...]]:
+    points = [_point(i, key(item) if key else item) for i, item in enumerate(items)]
+    if not points:
         raise ValueError("there are no points to choose from: pass at least one (error, ece)")
-    given = [not math.isnan(point.cw_ece) for point in read]
-    if any(given) and not all(given):
-        raise ValueError(
-            f"point {given.index(False)} has no cw_ece while others have: give it for all points or for none"
-        )
-    return read
+    sizes = [len(point) for point in points]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"point {sizes.index(2)} has no cw_ece while others have: give it for all points or for none")
+    return points
 
 
-def _point(index: int, item: Any) -> Point:
-    expected = "expected (error, ece) or (error, ece, cw_ece), or a mapping with these names"
+def _point(index: int, item: Any) -> tuple[float, ...]:
     try:
         if isinstance(item, Mapping):
-            named = cast("Mapping[str, Any]", item)
-            item = [named["error"], named["ece"], *([named["cw_ece"]] if "cw_ece" in named else [])]
-        numbers = [float(value) for value in item]
+            item = [item[name] for name in ("error", "ece", "cw_ece") if name != "cw_ece" or name in item]
+        point = tuple(float(value) for value in item)
     except (KeyError, TypeError, ValueError) as wrong:
-        raise ValueError(f"point {index} is {item!r}: {expected}") from wrong
-    if len(numbers) not in (2, 3):
-        raise ValueError(f"point {index} has {len(numbers)} values: {expected}")
-    if not all(map(math.isfinite, numbers)):
-        raise ValueError(f"point {index} is {tuple(numbers)}: NaN and infinity cannot be ranked, drop that candidate")
-    return Point(*numbers)
+        raise ValueError(f"point {index} is {item!r}: {EXPECTED}") from wrong
+    if len(point) not in (2, 3):
+        raise ValueError(f"point {index} has {len(point)} values: {EXPECTED}")
+    if not all(map(math.isfinite, point)):
+        raise ValueError(f"point {index} is {point}: NaN and infinity cannot be ranked, drop that candidate")
+    return point

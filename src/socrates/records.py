@@ -1,6 +1,7 @@
 """A run's directory: the interface between those who train and those who report.
 
 experiment.json       what was asked for
+data.json             the fingerprint of the data that it began with
 epochs.jsonl          one line an epoch
 checkpoint.pt         the state after the last whole epoch, until the run is finished
 predictions/*.npz     logits and labels of val and test at kept epochs
@@ -19,17 +20,21 @@ import glob
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import Experiment, resolve
 
 Array = NDArray[Any]
+Read = TypeVar("Read")
 
 
 class Predictions(NamedTuple):
@@ -118,21 +123,19 @@ class Evaluation:
         missing = [key for key in required if not isinstance(plain, dict) or key not in plain]
         if missing:
             raise ValueError(f"it has no {', '.join(missing)}")
-        if isinstance(plain["epoch"], bool) or not isinstance(plain["epoch"], int):
+        if type(plain["epoch"]) is not int:
             raise ValueError(f"its epoch is {plain['epoch']!r}, not a whole number")
         if not plain["results"] and not plain.get("skipped"):
             raise ValueError("it has no results")
         try:
-            metrics = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
-            wrong = sorted(
-                {key for m in metrics for key, value in m.items() if not (value is None or _is_number(value))}
-            )
+            readings = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
+            values = [item for metrics in readings for item in metrics.items()]
         except AttributeError:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
+        wrong = sorted({key for key, value in values if value is not None and not _is_number(value)})
         if wrong:
             raise ValueError(f"{', '.join(wrong)} are not numbers")
-        optional = {key: plain[key] for key in ("skipped", "parameters") if key in plain}
-        return cls(**{key: plain[key] for key in required}, **optional)
+        return cls(**{item.name: plain[item.name] for item in dataclasses.fields(cls) if item.name in plain})
 
 
 class Run:
@@ -180,10 +183,18 @@ class Run:
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
         path = self.directory / "experiment.json"
-        try:
-            return resolve(Experiment.from_json(read_json(path)), trust_code=False)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        return _read(path, lambda plain: resolve(Experiment.from_json(plain), trust_code=False))
+
+    @property
+    def data(self) -> Fingerprint | None:
+        """What the data were when the run began; None if an earlier version began it."""
+        path = self.directory / "data.json"
+        advice = "; delete it if the data are still the same"
+        return _read(path, Fingerprint.from_json, advice) if path.is_file() else None
+
+    def save_data(self, data: Fingerprint) -> None:
+        """Write data.json."""
+        write_json(self.directory / "data.json", dataclasses.asdict(data))
 
     @property
     def finished(self) -> bool:
@@ -197,10 +208,9 @@ class Run:
 
     def append_epoch(self, record: EpochRecord) -> None:
         """One line, flushed to the disk; NaN is written as null."""
-        line = json.dumps(_plain(record.to_json())) + "\n"
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(line)
+            file.write(_line(record))
             file.flush()
             os.fsync(file.fileno())
 
@@ -226,10 +236,7 @@ class Run:
         """Drop records beyond an epoch, before training continues from there."""
         kept = [record for record in self.epochs() if record.epoch <= epoch]
         self.check_epochs(kept, epoch)
-        _replace(
-            self.directory / "epochs.jsonl",
-            "".join(json.dumps(_plain(record.to_json())) + "\n" for record in kept).encode(),
-        )
+        _replace(self.directory / "epochs.jsonl", "".join(map(_line, kept)))
 
     def check_epochs(self, records: list[EpochRecord], last: int) -> None:
         """Refuse records that are not those of the epochs 1 to `last`, each once and in order."""
@@ -275,38 +282,60 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """Read evaluation.json."""
-        path = self.directory / "evaluation.json"
-        try:
-            return Evaluation.from_json(read_json(path))
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: {error}; socrates evaluate writes it again") from error
+        advice = "; socrates evaluate writes it again"
+        return _read(self.directory / "evaluation.json", Evaluation.from_json, advice)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
-        write_json(self.directory / "finished.json", summary)
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        write_json(self.directory / "finished.json", {**summary, "finished": now})
         self.checkpoint.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove all that training left, so that it begins anew; the mark of a whole run goes first."""
+        for pattern in (
+            "finished.json",
+            "data.json",
+            "evaluation*.json",
+            "epochs.jsonl",
+            "checkpoint*",
+            "predictions/*",
+        ):
+            for path in self.directory.glob(pattern):
+                path.unlink()
+        shutil.rmtree(self.directory / "tensorboard", ignore_errors=True)
 
     def summary(self) -> dict[str, Any]:
         """What `finish` wrote."""
-        summary = read_json(self.directory / "finished.json")
-        if not isinstance(summary, dict):
-            raise ValueError(f"{self.directory / 'finished.json'} is damaged: {summary!r} is no summary of a run")
-        return summary
+
+        def checked(plain: Any) -> dict[str, Any]:
+            if not isinstance(plain, dict):
+                raise ValueError(f"{plain!r} is no summary of a run")
+            return plain
+
+        return _read(self.directory / "finished.json", checked)
+
+    @property
+    def finished_on(self) -> str:
+        """The day and time when the run became whole; earlier versions left it to the file."""
+        written = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
+        return str(self.summary().get("finished", written))[:16].replace("T", " ")
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a file whole or not at all."""
-    _replace(path, (json.dumps(_plain(value), indent=2) + "\n").encode())
+    _replace(path, json.dumps(_plain(value), indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; a damaged one is named."""
+def _read(path: Path, make: Callable[[Any], Read], advice: str = "") -> Read:
+    """What `make` makes of a JSON file; a damaged one is named, with what to do."""
     try:
-        return json.loads(path.read_text())
+        return make(json.loads(path.read_text()))
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} is damaged ({words}){advice}") from error
 
 
 @contextlib.contextmanager
@@ -321,7 +350,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong first is what is told
+            temporary.unlink(missing_ok=True)
         raise
 
 
@@ -336,9 +366,13 @@ def named_errors(path: Path) -> Iterator[None]:
         raise OSError(f"{path} could not be written: {reason}") from error
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, text: str) -> None:
     with replacing(path) as file:
-        file.write(content)
+        file.write(text.encode())
+
+
+def _line(record: EpochRecord) -> str:
+    return json.dumps(_plain(record.to_json())) + "\n"
 
 
 def _is_number(value: object) -> bool:

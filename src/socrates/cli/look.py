@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from .shared import RunFolder, command_of, console
+from .options import RunFolder, command_of
+from .output import console, show, table_of
 
 if TYPE_CHECKING:
     from socrates.records import Evaluation
@@ -37,7 +38,7 @@ class Show:
     """A run directory."""
 
 
-def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
+def run_evaluate(options: Evaluate) -> None:
     """`socrates evaluate`."""
     from socrates.engine.evaluate import evaluate
     from socrates.records import Run
@@ -47,7 +48,7 @@ def run_evaluate(options: Evaluate, _: dict[str, str]) -> None:
     path = run.save_evaluation(evaluation)
     console.print(evaluation_table(evaluation))
     aside = "" if path.name == "evaluation.json" else " (evaluation.json stays that of the last kept epoch)"
-    console.print(f"written: {path}{aside}", highlight=False, soft_wrap=True)
+    show(f"written: {path}{aside}")
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
@@ -55,11 +56,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     from socrates.report.vocabulary import METRICS
 
     title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; Acc to CW-ECE in %"
-    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
-    for column in ("scaling", "reading"):
-        table.add_column(column, no_wrap=True)
-    for metric in METRICS.values():
-        table.add_column(metric.short, justify="right", no_wrap=True)
+    table = table_of(title, ("scaling", "reading"), tuple(metric.short for metric in METRICS.values()))
     for scaler, splits in evaluation.results.items():
         for reading in splits["test"]:
             values = evaluation.values(scaler, "test", reading)
@@ -68,7 +65,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     return table
 
 
-def run_list(_: List, __: dict[str, str]) -> None:
+def run_list(_: List) -> None:
     """`socrates list`."""
     from socrates import data, methods, models
     from socrates.names import first_line
@@ -95,17 +92,19 @@ def run_list(_: List, __: dict[str, str]) -> None:
         console.print(table)
 
 
-def run_show(options: Show, _: dict[str, str]) -> None:
+def run_show(options: Show) -> None:
     """`socrates show`."""
+    from socrates.engine.studies.display import describe
     from socrates.records import Run
 
     run = Run(options.run)
     experiment, records = run.experiment, run.epochs()
-    state = "finished" if run.finished else f"stopped after epoch {len(records)} of {experiment.optimization.epochs}"
-    console.print(f"[bold]{run.directory}[/]: {state}", highlight=False)
+    state = f"finished on {run.finished_on}" if run.finished else "stopped"
+    show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print_json(json.dumps(experiment.to_json()))
     if records:
-        console.print(f"last epoch: {dict(records[-1].values)}")
+        console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}", highlight=False)
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
-    console.print(f"repeat it with:\n  {command_of(experiment)}", highlight=False, markup=False, soft_wrap=True)
+    show("repeat it with:")
+    show(f"  {command_of(experiment)}")

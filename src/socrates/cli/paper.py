@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.markdown import Markdown
-from rich.table import Table
 
-from socrates.experiment import Experiment
-
-from .shared import console
-from .sweeps import parse_seeds
+from .options import ManyRuns, parse_seeds
+from .output import console, show, table_of
 
 if TYPE_CHECKING:
-    from socrates.paper.recipe_data import Wanted
+    from socrates.experiment import Experiment
 
 
-@dataclass
-class Reproduce:
+@dataclass(kw_only=True)
+class Reproduce(ManyRuns):
     """Make tables and figures of the paper: train the runs that are missing, then write them.
 
     Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
@@ -43,83 +40,50 @@ class Reproduce:
     """Such as 1-3, instead of the paper's."""
     dry_run: bool = False
     """Only list the runs and their cost."""
-    processes: int | None = None
-    """Runs at once; as many as there are cores if not given."""
-    device: str = "cpu"
-    """A Lightning Fabric accelerator for every process: cpu, auto, cuda, mps."""
     out: Path = Path("runs/reproduce")
     """Where runs, tables and figures go, in a folder named after the scale."""
-    data: Path | None = None
-    """The data folder; SOCRATES_DATA, or a cache folder, if not given."""
 
 
-def run_reproduce(options: Reproduce, _: dict[str, str]) -> None:
+def run_reproduce(options: Reproduce) -> None:
     """`socrates reproduce`."""
-    from socrates import data
-    from socrates.engine.launch import StudyError, run_all
-    from socrates.engine.watch import study_watcher
-    from socrates.paper.recipes import find_recipes
-    from socrates.paper.scales import LaptopScale, PaperScale
-    from socrates.paper.write import write_recipes
-    from socrates.report.write import NOTE
+    from socrates.engine.studies.display import StudyDisplay
+    from socrates.paper.reproduce import plan
 
-    recipes = find_recipes(options.names)
-    data.factory(options.dataset)
-    scale = PaperScale() if options.scale == "paper" else LaptopScale(options.dataset)
-    seeds = parse_seeds(options.seeds) if options.seeds else None
-    wanted = {name: recipe.wanted(options.setting, scale, seeds) for name, recipe in recipes.items()}
-    flat = list(dict.fromkeys(run for columns in wanted.values() for run in all_runs(columns)))
-    out = options.out / scale.name / (options.dataset if options.dataset != "digits" else "")
-    if scale.note:
-        console.print(f"[yellow]{scale.note}[/]")
+    made = plan(
+        options.names,
+        settings=options.setting,
+        scale=options.scale,
+        dataset=options.dataset,
+        seeds=parse_seeds(options.seeds) if options.seeds else None,
+        out=options.out,
+    )
+    if made.scale.note:
+        console.print(f"[yellow]{made.scale.note}[/]")
     if options.dry_run:
-        show_cost(flat, out / "runs")
+        show_cost(made.runs, made.folder / "runs")
         return
-    if scale.note:
-        (out / "runs").mkdir(parents=True, exist_ok=True)
-        (out / "runs" / NOTE).write_text(f"{scale.note}\n")  # whatever reports these runs says so too
-    failed: StudyError | None = None
-    try:
-        run_all(
-            flat,
-            out / "runs",
-            data_root=options.data,
-            processes=options.processes,
-            accelerator=options.device,
-            watcher=study_watcher(console),
-        )
-    except StudyError as error:
-        failed = error  # what is there is written all the same
-    written, missing = write_recipes(recipes, wanted, scale, out / "runs", out)
-    for name, paths in written.items():
-        console.print(f"\n[bold]{recipes[name].number}[/], {recipes[name].what}:", highlight=False)
+    result = made.carry_out(StudyDisplay(console), **options.place)
+    for name, paths in result.files.items():
+        show(f", {made.recipes[name].what}:", f"\n{made.recipes[name].number}")
         for path in paths:
             if path.suffix == ".md" and console.is_terminal:
                 console.print(Markdown(path.read_text()))
-            console.print(f"  {path}", highlight=False, soft_wrap=True)
-    if missing:
-        console.print(f"[red]{len(missing)} of {len(flat)} runs are missing and left out[/]")
-    if failed:
-        raise failed
-    console.print(f"\nlook at all of it: socrates report {out / 'runs'}", highlight=False, soft_wrap=True)
-
-
-def all_runs(wanted: Wanted) -> list[Experiment]:
-    """Every run that is asked for."""
-    return [run for columns in wanted.values() for runs in columns.values() for run in runs]
+            show(f"  {path}")
+    if result.num_missing:
+        show("", f"{result.num_missing} of {len(made.runs)} runs are missing and left out", "red")
+    if result.failed:
+        raise result.failed
+    show(f"\nlook at all of it: socrates report {made.folder / 'runs'}")
 
 
 def show_cost(experiments: list[Experiment], runs: Path) -> None:
     """A line for each kind of run, and the sum of what is missing."""
-    from socrates.engine.cost import cost
+    from socrates.engine.studies.cost import cost
+    from socrates.engine.studies.runs import finished_run
     from socrates.report.aggregate import method_label, setting_of
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("setting", "method"):
-        table.add_column(column, overflow="fold")
-    for column in ("runs", "missing", "samples", "parameter-updates"):
-        table.add_column(column, justify="right", no_wrap=True)
-    missing = [run for run in experiments if not (runs / run.name / "finished.json").is_file()]
+    table = table_of("", ("setting", "method"), ("runs", "missing", "samples", "parameter-updates"))
+    missing = [run for run in experiments if finished_run(runs, run) is None]
     kinds = {run: (setting_of(run).title, method_label(run)) for run in experiments}
     counts = Counter(kinds.values())
     for kind in dict.fromkeys(kinds.values()):

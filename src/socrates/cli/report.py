@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from rich.markup import escape
 
-from .shared import command_of, console
+from .options import command_of
+from .output import console, show
 
 if TYPE_CHECKING:
     from socrates.report.write import Written
@@ -38,9 +38,9 @@ class Quickstart:
     """Where runs and the report go."""
 
 
-def run_report(options: Report, _: dict[str, str]) -> None:
+def run_report(options: Report) -> None:
     """`socrates report`."""
-    say(make_report(options.runs, options.out, options.title))
+    show_written(make_report(options.runs, options.out, options.title))
 
 
 def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
@@ -62,18 +62,17 @@ def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None
         )
 
 
-def say(written: Written) -> None:
+def show_written(written: Written) -> None:
     """Where the report is, and what is not in it."""
     for skipped in written.skipped[:10]:
-        why = escape(f"{skipped.directory}: {skipped.reason}")
-        console.print(f"[yellow]left out:[/] {why}", highlight=False, soft_wrap=True)
+        show(f"{skipped.directory}: {skipped.reason}", "left out: ", "yellow")
     if len(written.skipped) > 10:
-        console.print(f"[yellow]left out:[/] {len(written.skipped) - 10} more, see tables/skipped.md")
-    console.print(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files", highlight=False)
-    console.print(f"open it: {escape(str(written.page))}", highlight=False, soft_wrap=True)
+        show(f"{len(written.skipped) - 10} more, see tables/skipped.md", "left out: ", "yellow")
+    show(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files")
+    show(f"open it: {written.page}")
 
 
-def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
+def run_quickstart(options: Quickstart) -> None:
     """`socrates quickstart`."""
     from socrates.quickstart import quickstart
 
@@ -82,5 +81,5 @@ def run_quickstart(options: Quickstart, _: dict[str, str]) -> None:
     written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")
     for path in written.files:
         if path.name.endswith(("-reliability.png", "-pareto-test.png")):
-            console.print(f"picture: {escape(str(path))}", highlight=False, soft_wrap=True)
-    say(written)
+            show(f"picture: {path}")
+    show_written(written)

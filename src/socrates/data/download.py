@@ -9,6 +9,9 @@ import sys
 import tarfile
 import tempfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -57,12 +60,33 @@ FILES = {
 }
 
 
+DOWNLOADING = ContextVar("downloading", default=True)
+
+
+@contextmanager
+def nothing_downloaded() -> Iterator[None]:
+    """While it is entered, files that are not there are missing.
+
+    >>> with nothing_downloaded():
+    ...     fetch("svhn/test", Path("nowhere"))
+    Traceback (most recent call last):
+    socrates.data.errors.DataNotFound: nowhere...test_32x32.mat is missing
+    """
+    before = DOWNLOADING.set(False)
+    try:
+        yield
+    finally:
+        DOWNLOADING.reset(before)
+
+
 def fetch(key: str, folder: Path) -> Path:
     """The file of `FILES` in a folder, downloaded if it is not there yet; only a whole one ever gets its name."""
     remote = FILES[key]
     path = folder / remote.name
     if path.exists():
         return path
+    if not DOWNLOADING.get():
+        raise DataNotFound(f"{path} is missing")
     place = f"the file has the MD5 checksum {remote.md5}; get it from {remote.url} and put it at {path}"
     try:
         import pooch

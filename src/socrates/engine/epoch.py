@@ -9,33 +9,52 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from socrates.metrics import CalibrationMeter, predict
+from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 
 COLLAPSED_SHARE = 0.5
 FEWEST = 10  # samples that tell whether every answer is the same
 
 
-def split_record(name: str, logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
-    """Accuracy and calibration errors of a split, the unknown class read as an answer, with `name_` before each."""
-    if not bool(torch.isfinite(logits).all()):
-        return {}  # the run diverged: its collapse is recorded, its calibration means nothing
-    unknown = logits.shape[1] > num_classes
-    meter = CalibrationMeter(num_bins, num_classes)
-    meter.update(predict(logits, unknown="answer" if unknown else None), labels)
+def train_record(logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
+    """Accuracy and calibration errors of the training data, as the model saw them; none if the run diverged."""
+    answers = answers_of(logits, num_classes)
+    return {} if answers is None else calibration("train", answers, logits, labels, num_bins)
+
+
+def val_record(logits: Tensor, labels: Tensor, class_names: Sequence[str], num_bins: int) -> dict[str, Any]:
+    """The same of the validation data, with mean confidences, and why the run counts as collapsed, if it does."""
+    answers = answers_of(logits, len(class_names))
+    if answers is None:  # its calibration means nothing
+        share = float((logits.argmax(dim=1) == len(class_names)).float().mean())
+        return {"unknown_share": share, "collapsed": "the logits are not finite"}
+    record: dict[str, Any] = {
+        "unknown_share": answers.unknown_share,
+        "collapsed": collapse(answers, labels, class_names),
+    }
+    return record | calibration("val", answers, logits, labels, num_bins) | confidences(answers, labels)
+
+
+def answers_of(logits: Tensor, num_classes: int) -> Prediction | None:
+    """What the logits answer, unknown being an answer; None if they are not finite."""
+    return predict(logits, "answer", num_classes) if bool(torch.isfinite(logits).all()) else None
+
+
+def calibration(name: str, answers: Prediction, logits: Tensor, labels: Tensor, num_bins: int) -> dict[str, float]:
+    """Accuracy and calibration errors with `name_` before each; the NLL is that of the known classes alone."""
+    meter = CalibrationMeter(num_bins, answers.num_classes)
+    meter.update(answers, labels)
     values = meter.compute()
     record = {f"{name}_{key}": values[key] for key in ("accuracy", "ece", "ada_ece", "cw_ece")}
-    record[f"{name}_nll"] = float(F.cross_entropy(logits[:, :num_classes].float(), labels))
+    record[f"{name}_nll"] = float(F.cross_entropy(logits[:, : answers.num_classes].float(), labels))
     return record
 
 
-def confidence_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[str, float]:
+def confidences(answers: Prediction, labels: Tensor) -> dict[str, float]:
     """Mean probability of the true and of the unknown class: overall, where the answer is right, where it is wrong."""
-    if not bool(torch.isfinite(logits).all()):
-        return {}
-    p = logits.float().softmax(dim=1)
-    right = p.argmax(dim=1) == labels
+    p, predicted = torch.as_tensor(answers.probs), torch.as_tensor(answers.predicted)
+    right = predicted == labels
     columns = {"true": p.gather(1, labels[:, None]).squeeze(1)}
-    if logits.shape[1] > num_classes:
+    if has_unknown(p, answers.num_classes):
         columns["unknown"] = p[:, -1]
     record: dict[str, float] = {}
     for name, column in columns.items():
@@ -45,15 +64,11 @@ def confidence_record(logits: Tensor, labels: Tensor, num_classes: int) -> dict[
     return record
 
 
-def collapse_record(logits: Tensor, labels: Tensor, class_names: Sequence[str]) -> dict[str, Any]:
-    """Share of top-1 unknown, and why the run counts as collapsed, if it does; few samples, or one class, tell not."""
-    answers = logits.argmax(dim=1)
-    share = float((answers == len(class_names)).float().mean())
-    reason = None
-    if not bool(torch.isfinite(logits).all()):
-        reason = "the logits are not finite"
-    elif share > COLLAPSED_SHARE:
-        reason = f"{100 * share:.0f} % of the answers are 'unknown'"
-    elif len(answers) >= FEWEST and bool((answers == answers[0]).all()) and bool((labels != labels[0]).any()):
-        reason = f"every answer is class {class_names[int(answers[0])]}"
-    return {"unknown_share": share, "collapsed": reason}
+def collapse(answers: Prediction, labels: Tensor, class_names: Sequence[str]) -> str | None:
+    """Why answers count as collapsed, if they do; few samples, or one class, do not tell."""
+    predicted = torch.as_tensor(answers.predicted)
+    if answers.unknown_share > COLLAPSED_SHARE:
+        return f"{100 * answers.unknown_share:.0f} % of the answers are 'unknown'"
+    if len(predicted) >= FEWEST and bool((predicted == predicted[0]).all()) and bool((labels != labels[0]).any()):
+        return f"every answer is class {class_names[int(predicted[0])]}"
+    return None

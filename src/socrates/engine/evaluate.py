@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from socrates.metrics import (
-    accuracy,
-    ada_ece,
-    aurc,
-    brier,
-    cw_ece,
-    debiased_ece,
-    ece,
-    floor,
-    mce,
-    nll,
-    predict,
-    smooth_ece,
-)
-from socrates.metrics.predictions import READINGS
-from socrates.records import Evaluation, Predictions, Run
-from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
+from socrates import metrics
+from socrates.metrics.predictions import Reading
+from socrates.records import Evaluation, Run
+from socrates.scaling import SCALERS
 
-BINNED = {"ece": ece, "mce": mce, "ada_ece": ada_ece, "cw_ece": cw_ece, "debiased_ece": debiased_ece}
-UNBINNED = {"accuracy": accuracy, "nll": nll, "brier": brier, "smooth_ece": smooth_ece, "aurc": aurc}
-SCALERS: dict[str, Callable[[], Any]] = {
-    "none": torch.nn.Identity,
-    "temperature": TemperatureScaling,
-    "vector": VectorScaling,
-    "matrix": MatrixScaling,
-    "readout": ReadoutScaling,  # for models with an unknown class only
-}
+UNBINNED = (metrics.accuracy, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc)
+BINNED = (metrics.ece, metrics.mce, metrics.ada_ece, metrics.cw_ece, metrics.debiased_ece)
+Labelled = tuple[Tensor, Tensor]  # logits and labels
 
 
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
@@ -50,63 +29,56 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     if not kept:
         raise ValueError(f"{run.directory} holds no saved logits yet: train it to a kept epoch first")
     epoch = kept[-1] if epoch is None else epoch
-    splits = {name: run.predictions(name, epoch) for name in ("val", "test")}
-    num_bins = run.experiment.num_bins
-    unknown = has_unknown(splits["val"])
+    stored = {name: run.predictions(name, epoch) for name in ("val", "test")}
+    splits = {name: (torch.tensor(part.logits), torch.tensor(part.labels).long()) for name, part in stored.items()}
+    num_bins, num_classes = run.experiment.num_bins, stored["val"].num_classes
+    unknown = metrics.has_unknown(splits["val"][0], num_classes)
+    readings = tuple(metrics.READINGS) if unknown else (None,)
+
+    def read(logits: Tensor, labels: Tensor) -> dict[str, dict[str, float]]:
+        return {reading or "plain": every_metric(logits, labels, reading, num_bins) for reading in readings}
+
     results: dict[str, Any] = {}
     skipped: dict[str, str] = {}
     parameters: dict[str, dict[str, float]] = {}
-    finite = all(np.isfinite(part.logits).all() for part in splits.values())
-    for name, make in SCALERS.items():
-        if name == "readout" and not unknown:
-            continue
-        if not finite:
-            skipped[name] = "the run diverged: its logits are not finite"
+    for name, make in {"none": Unscaled, **SCALERS}.items():
+        if make.needs_unknown_class and not unknown:
             continue
         try:
-            scaler = make()
-            scaled = scale(scaler, splits)
+            scaler = fitted(make(), splits, unknown)
         except ValueError as error:
             skipped[name] = str(error)
             continue
-        fitted = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
-        parameters |= {name: fitted} if fitted else {}
-        readings = READINGS if unknown else (None,)
-        results[name] = {
-            split: {reading or "plain": metrics(part, reading, num_bins) for reading in readings}
-            for split, part in scaled.items()
-        }
+        numbers = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
+        parameters |= {name: numbers} if numbers else {}
+        results[name] = {split: read(scaler(logits), labels) for split, (logits, labels) in splits.items()}
     return Evaluation(epoch, num_bins, unknown, results, skipped, parameters)
 
 
-def has_unknown(predictions: Predictions) -> bool:
-    """Whether the last column is the unknown class."""
-    return predictions.logits.shape[1] > predictions.num_classes
+class Unscaled(torch.nn.Identity):
+    """The logits as they are, as a scaler."""
+
+    needs_unknown_class = False
+
+    def fit(self, logits: Tensor, labels: Tensor, *, unknown_class: bool) -> None:
+        """There is nothing to fit."""
 
 
-def scale(scaler: Any, splits: dict[str, Predictions]) -> dict[str, Predictions]:
-    """The splits with logits scaled by what was fitted on val."""
-    if not isinstance(scaler, torch.nn.Identity):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-            labels = torch.tensor(splits["val"].labels.astype(np.int64))
-            scaler.fit(_tensor(splits["val"].logits), labels, unknown_class=has_unknown(splits["val"]))
-    scaled: dict[str, Predictions] = {}
-    for name, part in splits.items():
-        scaled[name] = part._replace(logits=scaler(_tensor(part.logits)).numpy())
-    return scaled
+def fitted(scaler: Any, splits: dict[str, Labelled], unknown: bool) -> Any:
+    """The scaler, fitted on val; logits that are not finite are refused."""
+    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
+        raise ValueError("the run diverged: its logits are not finite")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
+        scaler.fit(*splits["val"], unknown_class=unknown)
+    return scaler
 
 
-def metrics(part: Predictions, reading: Any, num_bins: int) -> dict[str, float]:
+def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bins: int) -> dict[str, float]:
     """Every metric of one split under one reading, and the ECE that a perfectly calibrated model would measure."""
-    prediction = predict(_tensor(part.logits), unknown=reading)
-    labels = part.labels.astype(np.int64)
-    values = {name: metric(prediction, labels) for name, metric in UNBINNED.items()}
-    values |= {name: metric(prediction, labels, num_bins) for name, metric in BINNED.items()}
-    values["ece_floor"] = floor(partial(ece, num_bins=num_bins), prediction, num_draws=20)
-    values["unknown_share"] = float((np.asarray(prediction.predicted) == part.num_classes).mean())
+    prediction = metrics.predict(logits, unknown=reading)
+    values = {metric.__name__: metric(prediction, labels) for metric in UNBINNED}
+    values |= {metric.__name__: metric(prediction, labels, num_bins) for metric in BINNED}
+    values["ece_floor"] = metrics.floor(partial(metrics.ece, num_bins=num_bins), prediction, num_draws=20)
+    values["unknown_share"] = prediction.unknown_share
     return values
-
-
-def _tensor(array: Any) -> Tensor:
-    return torch.tensor(np.asarray(array, dtype=np.float32))

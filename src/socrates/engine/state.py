@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,15 +23,12 @@ class State:
     optimizer: torch.optim.Optimizer
     epoch: int = 0  # whole epochs done
     saved: int = 0  # whole epochs that the checkpoint holds
+    precision: Any = None  # of Fabric: it scales the loss of half precision
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
-        content = {
-            "epoch": self.epoch,
-            "model": self.model.state_dict(),
-            "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
+        content = {"epoch": self.epoch, **{name: part.state_dict() for name, part in self._parts().items()}}
+        content["precision"] = {} if self.precision is None else self.precision.state_dict()
         with replacing(path) as file:
             try:
                 torch.save(content, file)
@@ -37,20 +36,50 @@ class State:
                 raise error.__context__ if isinstance(error.__context__, OSError) else OSError(str(error)) from error
         self.saved = self.epoch
 
-    def load(self, path: Path) -> None:
-        """Take over a checkpoint; a damaged one is named."""
+    def load(self, path: Path, epochs: int) -> None:
+        """Take over a checkpoint of a run of so many epochs; one that is damaged or of another run is named."""
         try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.testzip() is not None:  # torch reads flipped bits without a word
+                    raise ValueError("its checksum is wrong")
             content = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # pickle, zip and end-of-file errors alike
-            raise ValueError(f"{path} is damaged ({error}): delete it to train from the start") from error
-        self.epoch = self.saved = content["epoch"]
-        self.method.start_epoch(self.epoch - 1, self.model)  # a method may build parts of itself from the model
-        self.model.load_state_dict(content["model"])
-        self.method.load_state_dict(content["method"])
-        self.optimizer.load_state_dict(content["optimizer"])
+            raise ValueError(f"{path} is damaged ({_first(error)}): delete it to train from the start") from error
+        try:
+            self._take(content, epochs)
+        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+            raise ValueError(
+                f"{path} is not of this run ({_first(error)}): delete it to train from the start"
+            ) from error
+        self.saved = self.epoch
+
+    def _parts(self) -> dict[str, Any]:
+        return {"model": self.model, "method": self.method, "optimizer": self.optimizer}
+
+    def _take(self, content: dict[str, Any], epochs: int) -> None:
+        epoch = content["epoch"]
+        if type(epoch) is not int or not 1 <= epoch <= epochs:
+            raise ValueError(f"it was saved after epoch {epoch!r} of {epochs}")
+        self.epoch = epoch
+        self.method.start_epoch(epoch - 1, self.model)  # a method may build parts of itself from the model
+        for name, part in self._parts().items():
+            part.load_state_dict(content[name])
+        if content.get("precision"):  # earlier versions did not save it, and most precisions keep nothing
+            self.precision.load_state_dict(content["precision"])
+        for parameter, kept in self.optimizer.state.items():
+            for name, value in kept.items():
+                if isinstance(value, torch.Tensor) and value.dim() and value.shape != parameter.shape:
+                    raise ValueError(f"{name} has the shape {tuple(value.shape)}, not {tuple(parameter.shape)}")
 
     @property
     def num_bytes(self) -> int:
         """About what a checkpoint takes: model, method, and the optimizer's momentum."""
         tensors = [*self.model.state_dict().values(), *self.method.state_dict().values(), *self.model.parameters()]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, torch.Tensor))
+
+
+def _first(error: Exception) -> str:
+    """What an error says, in one line: torch lists every parameter that does not fit."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = lines[1] if len(lines) > 1 and lines[0].startswith("Error(s) in loading") else "".join(lines[:1])
+    return told if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {told}"

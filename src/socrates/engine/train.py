@@ -13,13 +13,14 @@ from torch import Tensor
 
 from socrates import data, methods, models
 from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Task
-from socrates.engine.epoch import collapse_record, confidence_record, split_record
+from socrates.data.download import nothing_downloaded
+from socrates.data.fingerprint import Fingerprint, fingerprint
+from socrates.engine.epoch import train_record, val_record
 from socrates.engine.evaluate import evaluate
-from socrates.engine.lock import held
+from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
+from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
-from socrates.engine.space import check_space, check_writable
 from socrates.engine.state import State
-from socrates.engine.stop import Stopping
 from socrates.experiment import Experiment, resolve
 from socrates.records import EpochRecord, Run
 
@@ -28,76 +29,106 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 META_SEED = 42
 
 
-class Watcher:
-    """What a run tells while it goes on; the command line shows it, tests count it."""
-
-    def started(self, run: Run, first_epoch: int, steps_per_epoch: int) -> None:
-        """Training starts, or continues, at this epoch."""
-
-    def stepped(self, epoch: int, step: int) -> None:
-        """A step is done."""
-
-    def epoch_done(self, record: EpochRecord) -> None:
-        """An epoch is done and its record written."""
-
-    def finished(self, run: Run) -> None:
-        """The run is whole."""
-
-    def closed(self) -> None:
-        """Nothing more comes, be it finished, stopped or failed."""
-
-
 def train(
     experiment: Experiment,
     out: Path | str = "runs",
     *,
     data_root: Path | None = None,
     accelerator: str = "auto",
-    watcher: Watcher | None = None,
+    again: bool = False,
+    tell: Tell = to_nobody,
 ) -> Run:
-    """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on."""
-    watcher = watcher or Watcher()
+    """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
+
+    Data that are not those the run began with are refused, unless `again` starts it anew.
+    """
     experiment = resolve(experiment)
     directory = Run.directory_of(out, experiment)
-    if not (directory / "finished.json").is_file():
-        try:
+    already = ""
+    try:
+        if not again and (directory / "finished.json").is_file():
+            already = nothing_to_do(Run(directory), data_root)
+        else:
             check_writable(Path(out))
-            _train(experiment, Path(out), data_root, accelerator, watcher)
-        finally:
-            watcher.closed()
-    run = Run(directory)
-    watcher.finished(run)
+            _train(experiment, Path(out), data_root, accelerator, again, tell)
+        run = Run(directory)
+        tell(Finished(experiment, run, already))
+    finally:
+        tell(Closed())
     return run
 
 
-def _train(experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, watcher: Watcher) -> None:
+def nothing_to_do(run: Run, data_root: Path | None) -> str:
+    """Since when a run is finished, unless its data are other ones now; data that are not there now are no mistake."""
+    words = f"already finished on {run.finished_on}, nothing to do"
+    if run.data is None:  # an earlier version trained it
+        return words
+    try:
+        with nothing_downloaded():
+            check_data(run, fingerprint_of(run.experiment, data_root))
+    except (FileNotFoundError, ImportError):
+        return f"{words}; its data are not there now"
+    return words
+
+
+def fingerprint_of(experiment: Experiment, data_root: Path | None, splits: Splits | None = None) -> Fingerprint:
+    """The fingerprint of an experiment's data, which are loaded for it only where their files do not tell."""
+    return fingerprint(experiment.dataset.name, lambda: splits or load_data(experiment, data_root), data_root)
+
+
+def load_data(experiment: Experiment, data_root: Path | None) -> Splits:
+    """The data of an experiment."""
+    name, options = experiment.dataset.name, dict(experiment.dataset.options)
+    with enough_memory(f"the data set {name}", "take fewer or smaller images"):
+        return data.load(name, data_root, experiment.num_train, **options)
+
+
+def check_data(run: Run, now: Fingerprint) -> None:
+    """Refuse data that are not those the run began with."""
+    difference = run.data and run.data.difference(now)
+    if difference:
+        raise ValueError(
+            f"{run.directory} began with other data under the name {run.experiment.dataset.name}; now {difference}: "
+            f"restore them, choose another folder for the run, or start it anew (again)"
+        )
+
+
+def _train(
+    experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, again: bool, tell: Tell
+) -> None:
     fabric = make_fabric(accelerator, experiment.precision)
-    splits = data.load(experiment.dataset.name, data_root, experiment.num_train, **dict(experiment.dataset.options))
+    splits = load_data(experiment, data_root)
+    found = fingerprint_of(experiment, data_root, splits)
     splits = data.to_device(splits, fabric.device)
-    state, train_split, meta_split = build(experiment, splits, fabric.device)
+    with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
+        state, train_split, meta_split = build(experiment, splits, fabric.device)
+    state.precision = fabric.strategy.precision
     check_space(out, experiment, splits, state)
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
-    with held(run.directory), Stopping(state, run.directory, settings.epochs) as stop:
+    large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
+    with held(run.directory), Stopping(state, run.directory, settings.epochs) as stop, large:
+        if again:
+            run.forget()
         if run.finished:
             return  # by another process, since this one looked
-        resume(run, experiment, state)
+        resume(run, experiment, state, found)
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
-        watcher.started(run, state.epoch, -(-len(train_split) // settings.batch_size))
+        tell(Started(experiment, run, state.epoch, -(-len(train_split) // settings.batch_size)))
         saved = time.monotonic()
         for epoch in range(state.epoch, settings.epochs):
             start = time.monotonic()
             values: dict[str, Any] = {"rate": set_rate(state.optimizer, epoch, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, watcher)
+            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, tell)
             values |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
             values["weight_norm"] = float(weight_norm(state.model))
             values["seconds"] = time.monotonic() - start
             state.epoch = epoch + 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
-            watcher.epoch_done(record)
+            tell(EpochDone(experiment, record))
             last = state.epoch == settings.epochs
             if last or stop.asked or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 state.save(run.checkpoint)
@@ -117,18 +148,20 @@ def make_fabric(accelerator: str, precision: str) -> Any:
         return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
     except Exception as error:  # Fabric raises many kinds
         raise ValueError(
-            f"--device {accelerator} with --precision {precision} cannot be used here ({error}): "
-            f"choose --device auto or cpu"
+            f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
         ) from error
 
 
-def resume(run: Run, experiment: Experiment, state: State) -> None:
-    """Take over what a stopped run left, if it is of this experiment and whole."""
+def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -> None:
+    """Take over what a stopped run left, if it is of this experiment and these data, and whole."""
     if run.experiment != experiment:
         raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
+    check_data(run, found)
     if run.checkpoint.is_file():
-        state.load(run.checkpoint)
+        state.load(run.checkpoint, experiment.optimization.epochs)
     run.forget_epochs_after(state.epoch)
+    if run.data is None:
+        run.save_data(found)
 
 
 def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
@@ -164,7 +197,7 @@ def train_epoch(
     epoch: int,
     split: Split,
     meta: Split | None,
-    watcher: Watcher,
+    tell: Tell,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
     size = experiment.optimization.batch_size
@@ -189,9 +222,9 @@ def train_epoch(
         state.method.end_step(state.model)
         total += output.loss.detach() * len(batch)
         logits[batch.index] = output.logits.detach().to(logits.dtype)
-        watcher.stepped(epoch, step)
+        tell(Stepped(epoch, step))
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= split_record("train", logits, split.labels, task.num_classes, experiment.num_bins)
+    record |= train_record(logits, split.labels, task.num_classes, experiment.num_bins)
     return record | {key: float(value) for key, value in state.method.diagnostics().items()}
 
 
@@ -229,9 +262,7 @@ def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, 
     logits = infer(model, splits.val)
     labels = splits.val.labels
     record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
-    record |= collapse_record(logits, labels, splits.class_names)
-    record |= split_record("val", logits, labels, splits.num_classes, experiment.num_bins)
-    record |= confidence_record(logits, labels, splits.num_classes)
+    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
     last = epoch == experiment.optimization.epochs
     if last or epoch % experiment.keep_every == 0:
         test = infer(model, splits.test)

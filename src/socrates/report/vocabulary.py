@@ -83,7 +83,7 @@ SCALERS = {"none": Scaler("none", "", "unscaled", "o")} | {
     name: Scaler(name, kind.short, kind.title, marker, kind.needs_unknown_class)
     for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
 }
-READINGS = {str(name): meaning for name, meaning in metrics.READINGS.items()}
+READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))
 
 

@@ -43,6 +43,10 @@ class Scaler(nn.Module):
 
     `title` and `short` are its printed names. A scaler that `needs_unknown_class` is only for models whose last column
     is the unknown class. After `fit`, `report` says how the fit went.
+
+    >>> from socrates.scaling import SCALERS
+    >>> [kind.short for kind in SCALERS.values()], [kind.title for kind in SCALERS.values() if kind.needs_unknown_class]
+    (['TS', 'VS', 'MS', 'RS'], ['readout scaling'])
     """
 
     title: ClassVar[str]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from socrates import pareto
-from socrates.engine.candidates import Candidate
+from socrates.engine.studies.candidates import Candidate
 from socrates.records import Run
 
 
@@ -97,7 +97,7 @@ def _sentences_best(ranked: Sequence[Result], front: Sequence[Result], best: Res
     name = best.candidate.label
     if len(ranked) == 1:
         return [f"{name} is the only one that can be chosen."]
-    distance = dict(zip(map(id, ranked), distances([result.mean for result in ranked]), strict=True))
+    distance = dict(zip(map(id, ranked), pareto.distances(ranked, key=_mean), strict=True))
     rivals = [result for result in (front if len(front) > 1 else ranked) if result is not best]
     second = min(rivals, key=lambda result: distance[id(result)])
     tied = pareto.ties(ranked, key=_mean)
@@ -134,21 +134,6 @@ def sentence_noise(best: Result, second: Result) -> str:
     }[exceeds[0], exceeds[1]]
     stds = " and ".join(f"{100 * std:.2f}" for std in noise)
     return f"It differs from the runner-up by {words}, where the std over seeds is {stds}: {verdict}."
-
-
-def distances(points: Sequence[Score]) -> list[float]:
-    """From the origin, error and ECE scaled so that the points span 0 to 1; as `socrates.pareto` measures.
-
-    >>> distances([Score(0.1, 0.3, 0), Score(0.3, 0.1, 0), Score(0.2, 0.1, 0)])
-    [1.0, 1.0, 0.5]
-    """
-    columns = [_scaled([point[axis] for point in points]) for axis in (0, 1)]
-    return [round(math.hypot(*pair), 12) for pair in zip(*columns, strict=True)]
-
-
-def _scaled(values: list[float]) -> list[float]:
-    low, width = min(values), max(values) - min(values)
-    return [(value - low) / width if width > 0 else 0.0 for value in values]
 
 
 def _percent(share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from typing import Any
 
 from socrates import data, methods, models
 from socrates.contracts import Task
-from socrates.experiment import Experiment, Optimization, Part, Value
+from socrates.experiment import Experiment, Optimization, Part, Value, resolve
+from socrates.names import unknown
 
 Grid = Mapping[str, tuple[Value, ...]]
 
@@ -60,12 +60,14 @@ def candidate_of(base: Experiment, options: Mapping[str, Value]) -> Candidate:
         changes[owners[name]][name] = value
     optimization = replace(base.optimization, **changes["optimization"])
     only_last = base.keep_every >= base.optimization.epochs
-    experiment = replace(
-        base,
-        method=_with(base.method, changes["method"]),
-        model=_with(base.model, changes["model"]),
-        optimization=optimization,
-        keep_every=optimization.epochs if only_last else base.keep_every,
+    experiment = resolve(
+        replace(
+            base,
+            method=_with(base.method, changes["method"]),
+            model=_with(base.model, changes["model"]),
+            optimization=optimization,
+            keep_every=optimization.epochs if only_last else base.keep_every,
+        )
     )
     check(experiment)
     return Candidate(tuple(options.items()), experiment)
@@ -86,20 +88,13 @@ def owner_of(base: Experiment, name: str) -> str:
 
     >>> owner_of(Experiment(Part("digits"), Part("mlp"), Part("focal")), "gama")
     Traceback (most recent call last):
-    ValueError: nothing here has an option 'gama', did you mean 'gamma'? The method focal takes gamma; the model mlp
-    takes width, depth; the optimization takes batch_size, learning_rate, epochs
+    ValueError: focal on mlp has no option 'gama', did you mean 'gamma'? Choose from gamma, width, depth, batch_size,
+    learning_rate, epochs
     """
-    known = options_of(base)
-    owner = next((owner for owner, options in known.items() if name in options), None)
-    if owner is not None:
-        return owner
-    titles = (f"The method {base.method.name}", f"the model {base.model.name}", "the optimization")
-    takes = "; ".join(
-        f"{title} takes {', '.join(options) or 'none'}" for title, options in zip(titles, known.values(), strict=True)
-    )
-    near = difflib.get_close_matches(name, [name for options in known.values() for name in options], n=1, cutoff=0.5)
-    hint = f", did you mean {near[0]!r}?" if near else "."
-    raise ValueError(f"nothing here has an option {name!r}{hint} {takes}")
+    known = {option: owner for owner, options in options_of(base).items() for option in options}
+    if name not in known:
+        raise ValueError(f"{base.method.name} on {base.model.name} has no option {unknown(name, known)}")
+    return known[name]
 
 
 def check(experiment: Experiment) -> None:

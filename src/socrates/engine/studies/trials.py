@@ -7,66 +7,75 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from socrates.engine.candidates import Candidate, Grid, candidate_of
-from socrates.engine.choice import Result
+from socrates.engine.studies.candidates import Candidate, Grid, candidate_of
+from socrates.engine.studies.choice import Result
 from socrates.experiment import Experiment, Value
 
 SEED = 1
 WORST = (1.0, 1.0)  # what a collapsed candidate is told as, so that the search leaves its surroundings
 
 
-class Trials:
+class OptunaSearch:
     """Asks optuna for candidates, some at once, and tells it their scores; a stopped study goes on where it was.
 
-    What is asked depends on the numbers told before and on the trial's own number alone: a study that was stopped
+    What is asked depends on the numbers told before and on the candidate's own number alone: a study that was stopped
     asks for the same candidates as one that was not.
     """
 
     def __init__(self, base: Experiment, grid: Grid, trials: int, at_once: int, journal: Path) -> None:
         self.base, self.grid, self.num_trials = base, grid, trials
         self.study = _open(journal)
+        self.parameters = {parameter(name, values) for name, values in grid.items()}
+        for trial in self.study.get_trials(deepcopy=False):
+            if not trial.state.is_finished() and not self._whole(trial):  # stopped while it was asked for
+                self._tell(trial.number)
         if "at_once" not in self.study.user_attrs:
             self.study.set_user_attr("at_once", at_once)
         self.at_once: int = self.study.user_attrs["at_once"]  # as it began, on however many cores it goes on
         self.started = False
-        self.pending: dict[int, Candidate] = {}  # by trial number
+        self.open: dict[int, Candidate] = {}  # asked for and not told yet, by trial number
 
     def ask(self) -> list[Candidate]:
-        """The next candidates; at first those that a stopped search left open; none at the end."""
-        old = self.study.get_trials(deepcopy=False)[: self.num_trials]
+        """The next candidates; at first all that a stopped search asked for; none at the end."""
+        from optuna.trial import FixedTrial
+
+        old = [trial for trial in self.study.get_trials(deepcopy=False) if self._whole(trial)][: self.num_trials]
         first, self.started = not self.started, True
         batches = -(-len(old) // self.at_once) if first and old else len(old) // self.at_once + 1
-        end = min(batches * self.at_once, self.num_trials)
-        asked = {trial.number: self._ask(trial) for trial in old} if first else {}
-        asked |= {number: self._ask() for number in range(len(old), end)}
-        open_ = {trial.number for trial in self.study.get_trials(deepcopy=False) if not trial.state.is_finished()}
-        self.pending = {number: candidate for number, candidate in asked.items() if number in open_}
-        return list(asked.values())
+        again = {trial.number: self._candidate(FixedTrial(trial.params)) for trial in old if first}
+        new = dict(self._new(number) for number in range(len(old), min(batches * self.at_once, self.num_trials)))
+        told = {trial.number for trial in old if trial.state.is_finished()}
+        self.open = {number: candidate for number, candidate in (again | new).items() if number not in told}
+        return [*again.values(), *new.values()]
 
-    def tell(self, results: Sequence[Result]) -> None:
+    def learn(self, results: Sequence[Result]) -> None:
         """The scores of what was asked for last."""
-        from optuna.trial import TrialState
-
         found = {result.candidate.experiment: result for result in results}
-        for number, candidate in self.pending.items():
+        for number, candidate in self.open.items():
             result = found.get(candidate.experiment)
             if result is None or result.failed:
-                self.study.tell(number, state=TrialState.FAIL)
+                self._tell(number)
             else:
-                self.study.tell(number, result.mean[:2] if result.ranked else WORST)
+                self._tell(number, result.mean[:2] if result.ranked else WORST)
 
-    def _ask(self, old: Any = None) -> Candidate:
-        import optuna
+    def _new(self, number: int) -> tuple[int, Candidate]:
+        from optuna.samplers import TPESampler
 
-        number = len(self.study.get_trials(deepcopy=False)) if old is None else old.number
-        self.study.sampler = optuna.samplers.TPESampler(seed=SEED + number, multivariate=True, constant_liar=True)
-        if old is None:
-            trial: Any = self.study.ask()
-        elif set(old.params) >= {parameter(name, values) for name, values in self.grid.items()}:
-            trial = optuna.trial.FixedTrial(old.params)
-        else:
-            trial = optuna.trial.Trial(self.study, old._trial_id)  # it was stopped while it was asked
+        self.study.sampler = TPESampler(seed=SEED + number, multivariate=True, constant_liar=True)
+        trial = self.study.ask()
+        return trial.number, self._candidate(trial)
+
+    def _candidate(self, trial: Any) -> Candidate:
         return candidate_of(self.base, {name: suggest(trial, name, values) for name, values in self.grid.items()})
+
+    def _whole(self, trial: Any) -> bool:
+        return set(trial.params) >= self.parameters
+
+    def _tell(self, number: int, values: Sequence[float] | None = None) -> None:
+        """Without values the trial failed."""
+        from optuna.trial import TrialState
+
+        self.study.tell(number, values, state=TrialState.COMPLETE if values else TrialState.FAIL)
 
 
 def parameter(name: str, values: Sequence[Value]) -> str:
@@ -113,13 +122,21 @@ def _open(journal: Path) -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ImportError("--trials needs the package optuna: pip install optuna") from error
+        raise ImportError("trials need the package optuna: pip install optuna") from error
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    storage = JournalStorage(JournalFileBackend(str(journal)))
-    return optuna.create_study(
-        storage=storage, study_name="tune", directions=["minimize", "minimize"], load_if_exists=True
-    )
+    lines = journal.read_bytes().splitlines(keepends=True) if journal.is_file() else []
+    if lines and not lines[-1].endswith(b"\n"):  # its writer was stopped: optuna would write on behind half a line
+        journal.write_bytes(b"".join(lines[:-1]))
+    try:
+        storage = JournalStorage(JournalFileBackend(str(journal)))
+        return optuna.create_study(
+            storage=storage, study_name="tune", directions=["minimize", "minimize"], load_if_exists=True
+        )
+    except (ValueError, LookupError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"{journal} is damaged ({error}): delete it; the search starts anew, and finished runs are not repeated"
+        ) from error

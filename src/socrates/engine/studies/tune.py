@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from socrates.engine.candidates import Candidate, Grid, grid_candidates
-from socrates.engine.choice import Choice, Result, Score, choose, score_of
-from socrates.engine.launch import Failure, Place, StudyWatcher, available_cores, outcomes
-from socrates.engine.trials import Trials
+from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
+from socrates.engine.studies.candidates import Candidate, Grid, grid_candidates
+from socrates.engine.studies.choice import Choice, Result, Score, choose, score_of
+from socrates.engine.studies.runs import Engine, finished_run, train_missing
+from socrates.engine.studies.trials import OptunaSearch
 from socrates.experiment import Experiment
-from socrates.records import Run, write_json
+from socrates.records import write_json
 
 LONGEST_NAME = 150  # characters of a folder's name before the digest
 
@@ -73,7 +74,7 @@ class Tuned:
     directory: Path
     results: tuple[Result, ...]
     choice: Choice
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Failed, ...] = ()
 
 
 class Search(Protocol):
@@ -83,12 +84,12 @@ class Search(Protocol):
         """The next ones; none at the end."""
         ...
 
-    def tell(self, results: Sequence[Result]) -> None:
+    def learn(self, results: Sequence[Result]) -> None:
         """How those that were asked for last did."""
         ...
 
 
-class Everything:
+class GridSearch:
     """Every point of a grid, at once."""
 
     def __init__(self, candidates: list[Candidate]) -> None:
@@ -99,51 +100,48 @@ class Everything:
         asked, self.candidates = self.candidates, []
         return asked
 
-    def tell(self, results: Sequence[Result]) -> None:
+    def learn(self, results: Sequence[Result]) -> None:
         """Nothing depends on it."""
 
 
-def tune(study: Study, place: Place, watcher: StudyWatcher | None = None) -> Tuned:
-    """Train what is missing, and choose; runs go below `place.out`, the study into its own folder there.
+def tune(study: Study, engine: Engine, tell: Tell = to_nobody) -> Tuned:
+    """Train what is missing, and choose; runs go below `engine.out`, the study into its own folder there.
 
     Every finished run counts, whoever trained it, and none is trained again: a study that was stopped continues.
     """
-    watcher = watcher or StudyWatcher()
-    book = Book(study, place)
-    search = search_of(study, place, book.directory)
+    log = StudyLog(study, engine.out)
+    search = search_of(study, engine, log.directory)
     try:
-        with place.pool() as pool:
-            while batch := search.ask():
-                book.expect(batch)
-                watcher.expected(*book.progress())
-                for experiment, outcome in outcomes(book.runs_of(batch), place, pool, watcher):
-                    book.note(experiment, outcome)
-                search.tell(book.results(batch))
-                if all(run in book.failures for run in book.runs_of(batch)):
-                    break  # what fails everywhere is no property of a candidate
+        while batch := search.ask():
+            log.expect(batch)
+            tell(Planned(*log.progress()))
+            train_missing(log.runs_of(batch), engine, to_all(log.note, tell))
+            search.learn(log.results(batch))
+            if all(run in log.failures for run in log.runs_of(batch)):
+                break  # what fails everywhere is no property of a candidate
     finally:
-        watcher.closed()
-    return book.write()
+        tell(Closed())
+    return log.write()
 
 
-def search_of(study: Study, place: Place, directory: Path) -> Search:
+def search_of(study: Study, engine: Engine, directory: Path) -> Search:
     """The grid, or optuna with as many candidates at once as keep all processes busy."""
     points = grid_candidates(study.base, study.grid)  # also with optuna: it checks the range before anything starts
     if study.trials is None:
-        return Everything(points)
-    at_once = -(-2 * (place.processes or available_cores()) // len(study.seeds))
-    return Trials(study.base, study.grid, study.trials, at_once, directory / "optuna.journal")
+        return GridSearch(points)
+    at_once = -(-2 * engine.at_once // len(study.seeds))
+    return OptunaSearch(study.base, study.grid, study.trials, at_once, directory / "optuna.journal")
 
 
-class Book:
-    """What is known so far, and its file, written anew whenever a candidate has all its runs."""
+class StudyLog:
+    """What is known of a study so far, and its file, written anew whenever a candidate has all its runs."""
 
-    def __init__(self, study: Study, place: Place) -> None:
-        self.study, self.place = study, place
-        self.directory = place.out / study.name
+    def __init__(self, study: Study, out: Path) -> None:
+        self.study, self.out = study, out
+        self.directory = out / study.name
         self.candidates: dict[Experiment, Candidate] = {}  # in the order they were asked for, each once
         self.scores: dict[Experiment, Score | str] = {}
-        self.failures: dict[Experiment, Failure] = {}
+        self.failures: dict[Experiment, Failed] = {}
         self.owner: dict[Experiment, Candidate] = {}
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
@@ -160,16 +158,19 @@ class Book:
         """How many runs the study has in all, as far as is known, and how many of them are finished."""
         runs = self.runs_of(list(self.candidates.values()))
         to_come = max(0, (self.study.trials or 0) - len(self.candidates)) * len(self.study.seeds)
-        return len(runs) + to_come, sum(self.place.finished(run) is not None for run in runs)
+        return len(runs) + to_come, sum(finished_run(self.out, run) is not None for run in runs)
 
-    def note(self, experiment: Experiment, outcome: Run | Failure) -> None:
+    def note(self, event: Event) -> None:
         """A run has ended."""
-        if isinstance(outcome, Failure):
-            self.failures[experiment] = outcome
-            self.scores[experiment] = f"failed: {outcome.reason}"
-        else:
-            self.scores[experiment] = score_of(outcome)
-        if self.results([self.owner[experiment]]):
+        match event:
+            case Finished():
+                self.scores[event.experiment] = score_of(event.run)
+            case Failed():
+                self.failures[event.experiment] = event
+                self.scores[event.experiment] = f"failed: {event.reason}"
+            case _:
+                return
+        if self.results([self.owner[event.experiment]]):
             self.write()
 
     def results(self, candidates: Sequence[Candidate]) -> list[Result]:

@@ -1,0 +1,259 @@
+"""Options that commands share, and those that methods, models and data sets bring; to an Experiment and back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+if TYPE_CHECKING:
+    from socrates.experiment import Experiment, Optimization, Value
+
+# Positional words of the command line, by the names that the help shows.
+Dataset = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+Model = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+MethodName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names")
+SPELT = {"momentum": "sgd-momentum"}  # --momentum is an option of some methods
+OF_PART = "option_"  # begins the field of an option that a method, model or data set brings
+
+
+@dataclass(kw_only=True)
+class Where:
+    """Where runs go, and what trains them."""
+
+    out: Path = Path("runs")
+    """Where run directories go."""
+    data: Path | None = None
+    """The data folder; SOCRATES_DATA, or a cache folder, if not given."""
+    device: str = "cpu"
+    """A Lightning Fabric accelerator for every process: cpu, auto, cuda, mps."""
+
+
+@dataclass(kw_only=True)
+class ManyRuns(Where):
+    """The same for several runs at once."""
+
+    processes: int | None = None
+    """Runs at once; as many as there are cores if not given."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """As the engine spells it."""
+        return {"data_root": self.data, "processes": self.processes, "accelerator": self.device}
+
+
+@dataclass(kw_only=True)
+class Training:
+    """How runs are trained, besides the options of what is trained."""
+
+    epochs: int | None = None
+    """Instead of the data set's usual number."""
+    batch_size: int | None = None
+    """Instead of the usual size."""
+    learning_rate: float | None = None
+    """Instead of the usual rate."""
+    backbone_factor: float | None = None
+    """Of the rate for all but the head, for transfer learning."""
+    momentum: Annotated[float | None, tyro.conf.arg(name=SPELT["momentum"])] = None
+    """Of SGD."""
+    weight_decay: float | None = None
+    """Of SGD."""
+    halve_every: int | None = None
+    """Epochs after which the rate is halved, again and again."""
+    milestones: tuple[int, ...] | None = None
+    """Epochs at which the rate is halved, instead."""
+    num_train: int | None = None
+    """Take a stratified subset of the training data."""
+    num_bins: int = 15
+    """Bins of the calibration metrics; the paper's recipes use 10."""
+    keep_every: int = 25
+    """Logits of val and test are kept at these epochs, and at the last."""
+    precision: str = "32-true"
+    """A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true."""
+
+    def optimization(self, dataset: str, model: str, method: str) -> Optimization:
+        """The usual settings for what is trained, with the changes that are asked for."""
+        from socrates.experiment import usual_optimization
+
+        usual = usual_optimization(dataset, model, method)
+        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(usual)}
+        return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
+
+    def experiment(self, dataset: Any, model: Any, method: Any, seed: int) -> Experiment:
+        """The Experiment of these parts."""
+        from socrates.experiment import Experiment, resolve
+
+        settings = {name: getattr(self, name) for name in ("num_train", "num_bins", "keep_every", "precision")}
+        optimization = self.optimization(dataset.name, model.name, method.name)
+        return resolve(Experiment(dataset, model, method, seed, **settings, optimization=optimization))
+
+
+@dataclass(kw_only=True)
+class Named(Training):
+    """What is trained, in three words; the options of each of them are options of the command."""
+
+    dataset: Dataset
+    """A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH."""
+    model: Model
+    """An architecture, or module:attribute."""
+    method: MethodName
+    """How to train, or module:attribute."""
+
+    def given(self) -> dict[str, dict[str, Value]]:
+        """The options that were given, by the part that they belong to."""
+        found: dict[str, dict[str, Value]] = {}
+        for part, options in options_of(self.dataset, self.model, self.method).items():
+            texts = {name: getattr(self, OF_PART + name, None) for name in options}
+            found[part] = {name: read(name, text, options[name]) for name, text in texts.items() if text is not None}
+        return found
+
+    def named_experiment(self, seed: int) -> Experiment:
+        """The Experiment of what is named."""
+        from socrates.experiment import Part
+
+        given = self.given()
+        parts = {part: Part(getattr(self, part), **given[part]) for part in ("dataset", "model", "method")}
+        return self.experiment(**parts, seed=seed)
+
+
+def parse(kind: type, words: Sequence[str], prog: str) -> Any:
+    """The options of a command; one that is not there is answered with the nearest one that is."""
+    from socrates.names import unknown
+
+    if issubclass(kind, Named):
+        kind = with_options(kind, words)
+    words = ["--help"] if {"-h", "--help"} & set(words) else words
+    options, rest = tyro.cli(kind, args=list(words), prog=prog, return_unknown_args=True)
+    if rest and not rest[0].startswith("-"):
+        raise ValueError(f"{rest[0]!r} was not expected here: see {prog} --help")
+    if rest:
+        raise ValueError(f"there is no option {unknown(rest[0].partition('=')[0], flags(kind))}")
+    return options
+
+
+def flags(kind: type) -> list[str]:
+    """The options of a command, as they are typed.
+
+    >>> flags(Where)
+    ['--out', '--data', '--device']
+    """
+    names = [item.name for item in dataclasses.fields(kind) if item.name not in POSITIONAL]
+    return [f"--{SPELT.get(name, name).removeprefix(OF_PART).replace('_', '-')}" for name in names]
+
+
+def with_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
+    """The command with the options of the data set, model and method that the words name."""
+    plain = [word for word in words if word not in ("-h", "--help")]
+    quiet = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(quiet), contextlib.redirect_stdout(quiet):
+            named, _ = tyro.cli(kind, args=plain, return_unknown_args=True)
+    except SystemExit:
+        return kind  # not whole: it is parsed again, and says so
+    from socrates import data, methods, models
+    from socrates.names import option_help
+
+    factories = {"method": methods.factory, "model": models.factory, "dataset": data.factory}
+    taken, fields = set(flags(kind)), dict[str, Any]()
+    for part, options in options_of(named.dataset, named.model, named.method).items():
+        name = getattr(named, part)
+        meanings = option_help(factories[part](name))
+        for option, default in options.items():
+            flag = option.replace("_", "-")
+            metavar = {bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE")
+            about = tyro.conf.arg(
+                name=flag,
+                metavar=metavar,
+                help=f"{name}: {meanings.get(option, 'see its documentation')}",
+                help_behavior_hint="" if default is None else f"(default: {default})",
+            )
+            if f"--{flag}" not in taken:
+                fields.setdefault(option, (OF_PART + option, Annotated[str | None, about], field(default=None)))
+    made = dataclasses.make_dataclass(kind.__name__, fields.values(), bases=(kind,), kw_only=True)
+    made.__doc__ = kind.__doc__
+    return made
+
+
+def options_of(dataset: str, model: str, method: str) -> dict[str, dict[str, Any]]:
+    """The options of each part, with their defaults; one that several know is that of the first."""
+    from socrates import data, methods, models
+
+    known = {"method": methods.options(method), "model": models.options(model), "dataset": data.options(dataset)}
+    owners = {name: part for part, options in reversed(known.items()) for name in options}
+    return {part: {name: options[name] for name in options if owners[name] == part} for part, options in known.items()}
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds as a list of numbers and ranges.
+
+    >>> parse_seeds("1-5"), parse_seeds("1,3,7"), parse_seeds("4")
+    ((1, 2, 3, 4, 5), (1, 3, 7), (4,))
+    >>> parse_seeds("5-1")
+    Traceback (most recent call last):
+    ValueError: --seeds takes 1-5, or 1,3,7, or 4, got '5-1'
+    """
+    seeds: list[int] = []
+    for word in text.split(","):
+        found = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+        if last < first:
+            raise ValueError(f"--seeds takes 1-5, or 1,3,7, or 4, got {text!r}")
+        seeds += range(first, last + 1)
+    return tuple(dict.fromkeys(seeds))
+
+
+def read(name: str, text: str, default: Any) -> Value:
+    """A word of the command line in the type of the option's default; without one, a number if it is a number.
+
+    >>> read("gamma", "2", 1.0), read("augment", "false", True), read("when", "true", "true"), read("x", "3", None)
+    (2.0, False, 'true', 3)
+    """
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false, got {text!r}")
+        return text.lower() == "true"
+    for kind in (int, float):
+        if default is None or isinstance(default, kind):
+            try:
+                return kind(text)
+            except ValueError:
+                if default is not None:
+                    raise ValueError(f"{name} must be a number like {default}, got {text!r}") from None
+    return text
+
+
+def command_of(experiment: Experiment) -> str:
+    """The command line that trains this experiment.
+
+    >>> from socrates.experiment import Experiment, Part
+    >>> print(command_of(Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=3.0), seed=3)))
+    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128 --weight-decay 0.0005
+    --halve-every 25 --num-bins 15 --keep-every 25 --precision 32-true
+    """
+    from socrates.experiment import usual_optimization
+
+    parts = [part.name for part in (experiment.dataset, experiment.model, experiment.method)]
+    words: list[tuple[str, Any]] = [
+        item for kind in ("method", "model", "dataset") for item in experiment.changed(kind).items()
+    ]
+    words += [("seed", experiment.seed), ("epochs", experiment.optimization.epochs)]
+    usual = dataclasses.asdict(usual_optimization(*parts))
+    for name, value in dataclasses.asdict(experiment.optimization).items():
+        if name != "epochs" and value != usual[name]:
+            words.append((SPELT.get(name, name), value))
+    words += [("num_train", experiment.num_train)] if experiment.num_train is not None else []
+    words += [(name, getattr(experiment, name)) for name in ("num_bins", "keep_every", "precision")]
+    command = ["socrates", "train", *parts]
+    for name, value in words:
+        command += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return shlex.join(command)

@@ -1,0 +1,166 @@
+"""`socrates tune`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from .options import ManyRuns, Named, command_of, parse_seeds, read
+from .output import console, show, table_of
+
+if TYPE_CHECKING:
+    from socrates.engine.studies.choice import Result
+    from socrates.engine.studies.tune import Tuned
+    from socrates.experiment import Experiment, Value
+
+
+@dataclass(kw_only=True)
+class Tune(Named, ManyRuns):
+    """Search hyperparameters: train candidates with several seeds, and choose one on validation data.
+
+    Without --grid and --trials the candidates are the paper's grid for that method. The choice is the point of the
+    Pareto front of error and ECE that is nearest to the origin, both scaled to the candidates' range; ties go by
+    class-wise ECE. Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
+    The same command again continues a stopped study; finished runs are never repeated.
+    """
+
+    grid: tuple[str, ...] = ()
+    """Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
+    batch_size, learning_rate, epochs."""
+    trials: int | None = None
+    """Let optuna propose so many candidates within the grid's range, instead of trying every combination."""
+    seeds: str = "1-5"
+    """Such as 1-5, or 1,3,7, or 4."""
+    keep_every: int = 0
+    """Keep logits at these epochs too; only those of the last epoch if 0."""
+
+
+def run_tune(options: Tune) -> None:
+    """`socrates tune`."""
+    from socrates.engine.studies.display import StudyDisplay
+    from socrates.engine.studies.local import LocalEngine
+    from socrates.engine.studies.runs import StudyError
+    from socrates.engine.studies.tune import Study, tune
+
+    seeds = parse_seeds(options.seeds)
+    epochs = options.optimization(options.dataset, options.model, options.method).epochs
+    base = replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
+    study = Study(base, grid_of(options, base), seeds, options.trials)
+    tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
+    console.print(tune_table(tuned, base, len(seeds)))
+    show_choice(tuned)
+    if tuned.failures:
+        raise StudyError(tuned.failures, len(tuned.results) * len(seeds))
+
+
+def grid_of(options: Tune, base: Experiment) -> dict[str, tuple[Value, ...]]:
+    """The values to try: those of --grid, or the paper's without what is fixed on the command line."""
+    given = options.given()
+    fixed = {*given["method"], *given["model"]}
+    fixed |= {name for name in ("batch_size", "learning_rate") if getattr(options, name) is not None}
+    if options.grid:
+        grid = parse_grid(options.grid, base)
+        both = sorted(fixed & set(grid))
+        if both:
+            raise ValueError(f"{', '.join(both)} is given both by itself and in --grid: leave one out")
+        return grid
+    from socrates.paper.grid import GRIDS
+
+    if options.method not in GRIDS:
+        raise ValueError(
+            f"the paper has no grid for {options.method!r}, only for {', '.join(GRIDS)}: give one, such as "
+            f"--grid batch_size=64,128"
+        )
+    epochs = base.optimization.epochs
+    paper = {name: values for name, values in GRIDS[options.method].items() if name not in fixed}
+    if "start_epoch" in paper:  # a second phase after the last epoch would never begin
+        paper["start_epoch"] = tuple(value for value in paper["start_epoch"] if value < epochs)
+        if not paper["start_epoch"]:
+            raise ValueError(f"the paper's grid starts no second phase before epoch {epochs}: give --epochs or --grid")
+    if not paper:
+        raise ValueError(f"nothing is left of the paper's grid for {options.method}: give --grid, or fix fewer options")
+    return dict(paper)
+
+
+def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value, ...]]:
+    """`gamma=1,2 batch_size=64` as values of the options' own types.
+
+    >>> from socrates.experiment import Experiment, Part
+    >>> base = Experiment(Part("digits"), Part("mlp"), Part("focal"))
+    >>> parse_grid(["gamma=1,2", "width=16"], base)
+    {'gamma': (1.0, 2.0), 'width': (16,)}
+    """
+    from socrates.engine.studies.candidates import options_of, owner_of
+
+    grid: dict[str, tuple[Value, ...]] = {}
+    for word in words:
+        name, _, values = word.partition("=")
+        name = name.replace("-", "_")
+        if not name or not all(values.split(",")):
+            raise ValueError(f"--grid takes NAME=VALUE,VALUE such as gamma=1,2,3, got {word!r}")
+        if name in grid:
+            raise ValueError(f"--grid has {name} twice: give all its values at once, {name}=VALUE,VALUE")
+        default = options_of(base)[owner_of(base, name)][name]
+        grid[name] = tuple(dict.fromkeys(read(name, text, default) for text in values.split(",")))
+    return grid
+
+
+def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
+    """The candidates: what they measured, which are on the front, which is chosen, which collapsed."""
+    seeds = "1 seed" if num_seeds == 1 else f"mean ± std over {num_seeds} seeds"
+    title = f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last epoch, {seeds}"
+    names = tuple(dict(tuned.results[0].candidate.options)) if tuned.results else ()
+    table = table_of(title, (), (*names, "accuracy, %", "ECE, %", "CW-ECE, %"))
+    table.add_column("")
+    for result in tuned.results:
+        text, style = verdict(result, tuned)
+        values = [f"{value:g}" if isinstance(value, float) else str(value) for _, value in result.candidate.options]
+        table.add_row(*map(Text, (*values, *cells(result), text)), style=style)
+    return table
+
+
+def verdict(result: Result, tuned: Tuned) -> tuple[str, str]:
+    """What the last column says, and how the row looks."""
+    if result.problems:
+        return "; ".join(result.problems), "red"
+    if result is tuned.choice.best:
+        return "front, chosen", "bold"
+    return ("front" if result in tuned.choice.front else ""), ""
+
+
+def cells(result: Result) -> list[str]:
+    """Accuracy, ECE and class-wise ECE in percent; a dash where no run has a score."""
+    if not result.scores:
+        return ["-"] * 3
+    mean, std = result.mean, result.std
+    shown = mean._replace(error=1 - mean.error)
+    return [plus_minus(100 * value, 100 * spread) for value, spread in zip(shown, std, strict=True)]
+
+
+def plus_minus(mean: float, std: float) -> str:
+    """A table cell; without the deviation if one run has none.
+
+    >>> plus_minus(97.123, 0.5), plus_minus(97.123, math.nan), plus_minus(math.nan, math.nan)
+    ('97.12 ± 0.50', '97.12', '-')
+    """
+    if math.isnan(mean):
+        return "-"
+    return f"{mean:.2f}" if math.isnan(std) else f"{mean:.2f} ± {std:.2f}"
+
+
+def show_choice(tuned: Tuned) -> None:
+    """The choice, why, how to train it, and where everything is."""
+    best = tuned.choice.best
+    if best is not None:
+        show(best.candidate.label, "\nchoice: ")
+    console.print(Text(f"why: {tuned.choice.why}"), highlight=False)
+    if best is not None:
+        show("train it, with logits of more epochs kept, by:")
+        show(f"  {command_of(replace(best.candidate.experiment, keep_every=25))}")
+    show(f"study: {tuned.directory / 'study.json'}")
+    show(f"runs: {tuned.directory.parent}")

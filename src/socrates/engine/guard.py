@@ -1,0 +1,194 @@
+"""What keeps a run safe: one process a directory, Ctrl-C without loss, and room on the disk and in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from socrates.contracts import Splits
+from socrates.engine.state import State
+from socrates.experiment import Experiment
+
+try:
+    import fcntl
+except ImportError:  # not on every system: there nothing is locked
+    fcntl = None
+
+MEGABYTE = 2**20
+SLACK = 64 * MEGABYTE
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "std::bad_alloc")
+
+
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """A run directory for this process alone; the system frees it when the process ends, however that comes.
+
+    What processes that are gone had not written to its end is removed.
+
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> with held(directory), held(directory):
+    ...     pass
+    Traceback (most recent call last):
+    OSError: ... is already being trained by another process (pid ...): wait for it, or stop it
+    >>> list(directory.iterdir())
+    []
+    """
+    path = directory / "lock"
+    file = _locked(path)
+    try:
+        for half in directory.rglob("*.tmp"):
+            if not _alive(half.suffixes[-2:-1]):
+                half.unlink(missing_ok=True)
+        yield
+    finally:
+        if file is not None:
+            path.unlink(missing_ok=True)  # while it is locked: who waits for it sees that it is gone and makes another
+            os.close(file)
+
+
+def _locked(path: Path) -> int | None:
+    """The lock file, open and locked; None where the system or the file system cannot lock."""
+    if fcntl is None:
+        return None
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(file, 20).decode(errors="replace").strip() or "unknown"
+            os.close(file)
+            raise OSError(
+                f"{path.parent} is already being trained by another process (pid {owner}): wait for it, or stop it"
+            ) from None
+        except OSError:  # such as a network file system without locks
+            os.close(file)
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                os.ftruncate(file, 0)
+                os.write(file, f"{os.getpid()}\n".encode())
+                return file
+        os.close(file)  # its owner removed it between our opening and our locking
+
+
+def _alive(pid: list[str]) -> bool:
+    """Whether the process that `replacing` wrote into a file's name may still write it; this one does not yet."""
+    number = int(pid[0][1:]) if pid and pid[0][1:].isdigit() else 0
+    if number in (0, os.getpid()):
+        return number == 0  # no name of ours
+    if os.name != "posix":
+        return True  # there a signal to ask with would end it
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # of another user
+    return True
+
+
+class Stopped(KeyboardInterrupt):
+    """Training was stopped by Ctrl-C; says how much is saved, and where."""
+
+
+class Stopping:
+    """While it is entered, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
+
+    The loop then saves and calls `leave_if_asked`. A second signal, or one that comes when every whole epoch is saved,
+    ends training at once: what is lost is the part of an epoch that no checkpoint can hold. Signals that somebody else
+    handles, as the processes of a pool do with Ctrl-C, are left alone.
+    """
+
+    def __init__(self, state: State, directory: Path, epochs: int) -> None:
+        self.state, self.directory, self.epochs = state, directory, epochs
+        self.asked: int | None = None  # the signal
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopping:
+        if threading.current_thread() is threading.main_thread():  # Python handles signals there only
+            for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+                if signal.getsignal(number) == usual:
+                    self.before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        if kind is KeyboardInterrupt:
+            raise Stopped(
+                f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
+            ) from None
+
+    def _ask(self, number: int, _: object) -> None:
+        again, self.asked = self.asked is not None, number
+        if again or self.state.saved == self.state.epoch:
+            self.leave_if_asked()
+
+    def leave_if_asked(self) -> None:
+        """End training if a signal asked for it."""
+        if self.asked == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
+        if self.asked is not None:
+            raise KeyboardInterrupt
+
+
+def check_writable(out: Path) -> None:
+    """Refuse a folder that cannot be written, or not be made; nothing is left behind.
+
+    >>> check_writable(Path(__file__))
+    Traceback (most recent call last):
+    OSError: runs cannot be written to ...guard.py: it is a file; choose another folder
+    """
+    folder = _nearest(out)
+    if not folder.is_dir():
+        raise OSError(
+            f"runs cannot be written to {out}: {'it' if folder == out else folder} is a file; choose another folder"
+        )
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        raise OSError(f"runs cannot be written to {out}: {error.strerror or error}; choose another folder") from error
+
+
+def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
+    """Refuse before training if the disk cannot hold what the run will write: logits, and a checkpoint twice."""
+    kept = experiment.optimization.epochs // experiment.keep_every + 1
+    logits = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept
+    needed = logits + 2 * state.num_bytes + SLACK  # while a checkpoint replaces another, both are there
+    free = shutil.disk_usage(_nearest(out)).free
+    if free < needed:
+        raise OSError(
+            f"{out} has {free / MEGABYTE:.0f} MB free, the run writes up to {needed / MEGABYTE:.0f} MB: "
+            f"free some space, choose another folder, or keep fewer epochs by a larger keep_every"
+        )
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+
+
+@contextlib.contextmanager
+def enough_memory(what: str, advice: str) -> Iterator[None]:
+    """Memory that is not to be had becomes one line that says what was too large.
+
+    >>> with enough_memory("the model mlp", "make it smaller"):
+    ...     raise MemoryError
+    Traceback (most recent call last):
+    ValueError: there is not enough memory for the model mlp: make it smaller
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        words = str(error).lower()  # torch tells it in a RuntimeError of its own on some devices, a plain one on others
+        if isinstance(error, RuntimeError) and not any(sign in words for sign in OUT_OF_MEMORY):
+            raise
+        raise ValueError(f"there is not enough memory for {what}: {advice}") from error

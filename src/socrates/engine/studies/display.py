@@ -1,0 +1,228 @@
+"""What a person sees while runs go on: a live bar in a terminal, plain lines elsewhere; and curves for TensorBoard."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
+
+from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Started, Stepped
+from socrates.experiment import Experiment
+from socrates.records import EpochRecord
+
+SECONDS_BETWEEN_EPOCHS, SECONDS_BETWEEN_STATES = 2.0, 15.0  # where there is no terminal
+# Characters: "epoch 300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
+DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 40, 12, 13
+
+
+class RunDisplay:
+    """One run: in a terminal a bar with step, loss, accuracy, ECE and the time left; elsewhere a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress: Progress | None = None
+        self.bar = TaskID(0)
+        self.last = -1e9
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.start(event)
+            case Stepped() if self.progress:
+                self.progress.advance(self.bar)
+            case EpochDone():
+                self.show(event.record, event.experiment.optimization.epochs)
+            case Finished():
+                self.stop()
+                self.finish(event)
+            case Closed():
+                self.stop()
+            case _:
+                pass
+
+    def start(self, event: Started) -> None:
+        """The bar, from where the run continues."""
+        if event.epochs_done:
+            self.console.print(f"continuing after epoch {event.epochs_done}", highlight=False)
+        if self.console.is_terminal:
+            epochs = event.experiment.optimization.epochs
+            total = epochs * event.steps_per_epoch
+            self.progress = Progress(*columns(self.console.width, total), console=self.console)
+            label = f"epoch {min(event.epochs_done + 1, epochs)}"
+            self.bar = self.progress.add_task(label, total=total, completed=event.epochs_done * event.steps_per_epoch)
+            self.progress.start()
+
+    def show(self, record: EpochRecord, epochs: int) -> None:
+        """An epoch: in the bar, or in a line if there was none lately."""
+        if self.progress:
+            self.progress.update(self.bar, description=f"epoch {record.epoch} {short(record)}")
+        elif record.epoch == epochs or time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS:
+            self.last = time.monotonic()
+            self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}", highlight=False)
+
+    def finish(self, event: Finished) -> None:
+        """Whether it collapsed, and where the results are."""
+        collapsed = event.run.summary().get("collapsed")
+        if collapsed:
+            self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}", highlight=False)
+        words = f"{event.already or 'finished'}: {event.run.directory}"
+        self.console.print(words, highlight=False, soft_wrap=True, markup=False)
+
+    def stop(self) -> None:
+        """No bar any more."""
+        if self.progress:
+            self.progress.stop()
+
+
+def describe(record: EpochRecord) -> str:
+    """An epoch in a few words.
+
+    >>> describe(EpochRecord(3, {"train_loss": 0.51234, "val_accuracy": 0.9, "val_ece": 0.0123}))
+    'loss 0.5123, val accuracy 90.00 %, ECE 1.23 %'
+    """
+    words = [f"loss {record.value('train_loss'):.4f}"]
+    if "val_accuracy" in record.values:
+        accuracy, ece = (100 * record.value(name) for name in ("val_accuracy", "val_ece"))
+        words += [f"val accuracy {accuracy:.2f} %", f"ECE {ece:.2f} %"]
+    if record.collapsed:
+        words.append(f"[red]collapsed: {escape(record.collapsed)}[/]")
+    return ", ".join(words)
+
+
+def short(record: EpochRecord) -> str:
+    """An epoch in as few characters as a narrow terminal has beside a bar."""
+    if record.collapsed:
+        return "[red]collapsed[/]"
+    loss, accuracy, ece = (record.value(name) for name in ("train_loss", "val_accuracy", "val_ece"))
+    return f"loss {loss:.3f} acc {100 * accuracy:.1f}% ECE {100 * ece:.1f}%"
+
+
+def columns(width: int, total: int) -> list[ProgressColumn]:
+    """What fits a terminal: the epoch and the time left always, then the steps, then a bar.
+
+    >>> [len(columns(width, total=105_600)) for width in (60, 70, 80)]
+    [3, 4, 5]
+    """
+    whole = Column(no_wrap=True)
+    steps = TextColumn("{task.completed}/{task.total}", table_column=whole)
+    fixed = [TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
+    without_bar = DESCRIPTION_WIDTH + 2 * len(str(total)) + 2 + LEFT_WIDTH
+    middle: list[ProgressColumn] = [steps] if width >= without_bar else []
+    middle = [BarColumn(BAR_WIDTH), *middle] if width > without_bar + BAR_WIDTH else middle
+    described = Column(no_wrap=True, overflow="ellipsis", max_width=max(10, width - LEFT_WIDTH))
+    return [TextColumn("{task.description}", table_column=described), *middle, *fixed]
+
+
+class StudyDisplay:
+    """Many runs: how many are finished, failed and running, and times; in a live bar, or in a line now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.total = self.finished = self.failed = 0
+        self.epochs: dict[Experiment, int] = {}  # done by each run that goes on
+        self.epochs_here = 0  # done since the start, by all runs
+        self.start = self.last = time.monotonic()
+        bar = Progress(BarColumn(20), TextColumn("{task.description}"), console=console)
+        self.progress = bar if console.is_terminal else None
+        self.bar = bar.add_task("", total=None)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Planned():
+                self.total, self.finished = event.total, event.finished
+                if self.progress and event.finished < event.total:
+                    self.progress.start()
+            case Started():
+                self.epochs[event.experiment] = event.epochs_done
+            case EpochDone():
+                self.count(event.experiment, event.record.epoch)
+            case Finished() if not event.already:
+                self.count(event.experiment, event.experiment.optimization.epochs)
+                del self.epochs[event.experiment]
+                self.finished += 1
+            case Failed():
+                self.epochs.pop(event.experiment, None)
+                self.failed += 1
+                self.console.print(
+                    f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}", highlight=False
+                )
+            case _:
+                pass
+        planned = isinstance(event, Planned) and self.finished < self.total
+        if self.progress or planned or isinstance(event, Closed) or self.quiet_for_long():
+            self.show()
+        if self.progress and isinstance(event, Closed):
+            self.progress.stop()
+
+    def count(self, experiment: Experiment, epoch: int) -> None:
+        """A run came this far; what it continued from was not done here."""
+        self.epochs_here += epoch - self.epochs.get(experiment, epoch)
+        self.epochs[experiment] = epoch
+
+    def quiet_for_long(self) -> bool:
+        """Whether a line is due."""
+        return time.monotonic() - self.last > SECONDS_BETWEEN_STATES
+
+    def show(self) -> None:
+        """The state, in the bar or in a line."""
+        self.last = time.monotonic()
+        if self.progress:
+            self.progress.update(self.bar, total=self.total, completed=self.finished, description=self.state())
+        elif self.total:
+            self.console.print(self.state(), highlight=False)
+
+    def state(self) -> str:
+        """Runs, and times."""
+        elapsed = time.monotonic() - self.start
+        words = [f"{self.finished} of {self.total} runs finished"]
+        words += [f"{self.failed} failed"] if self.failed else []
+        words += [f"{len(self.epochs)} running"] if self.epochs else []
+        words += [f"{clock(elapsed)} elapsed"]
+        if self.epochs and self.epochs_here:
+            words += [f"about {clock(elapsed * self.epochs_to_do() / self.epochs_here)} left"]
+        return ", ".join(words)
+
+    def epochs_to_do(self) -> float:
+        """Of the runs that go on, and of those that wait as if they were like these."""
+        lengths = [experiment.optimization.epochs for experiment in self.epochs]
+        waiting = self.total - self.finished - self.failed - len(lengths)
+        return sum(lengths) - sum(self.epochs.values()) + waiting * sum(lengths) / len(lengths)
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> clock(3725.4)
+    '1:02:05'
+    """
+    return str(timedelta(seconds=round(seconds)))
+
+
+class TensorBoard:
+    """Every number of an epoch's record as a curve, in a folder of the run."""
+
+    def __init__(self) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ImportError("curves for TensorBoard need the package tensorboard: pip install tensorboard") from error
+        self.make_writer = SummaryWriter
+        self.writer: Any = None  # until training starts
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.writer = self.make_writer(str(event.run.directory / "tensorboard"))
+            case EpochDone():
+                for name, value in event.record.values.items():
+                    self.writer.add_scalar(name, value, event.record.epoch)
+                self.writer.flush()
+            case Closed() if self.writer:
+                self.writer.close()
+            case _:
+                pass

@@ -1,0 +1,271 @@
+"""Runs on this machine: some at once, each in a process of one thread, which beats one process of many threads."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from socrates.data import data_root
+from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
+from socrates.engine.train import train
+from socrates.experiment import Experiment, Part
+
+# Threads that spin while they wait collapse as soon as anything else uses the cores.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+PRELOADED = ["socrates.engine.train", "lightning_fabric", "sklearn.datasets"]  # slow to import, and needed by each run
+# A terminal sends these to the children too. Ours ends them by SIGTERM, on which they save what they have.
+FOR_THE_PARENT = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+SECONDS_BETWEEN_EPOCHS_TOLD = 0.5
+SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
+ATTEMPTS = 2  # of a run whose process is killed
+
+
+@dataclass
+class Training:
+    """A process, our end of its pipe, and what it trains."""
+
+    experiment: Experiment
+    process: BaseProcess
+    connection: Connection
+    last: Event | None = None  # what it told last
+
+    def hear(self) -> Event | None:
+        """What it tells next; None when it is gone."""
+        try:
+            self.last = self.connection.recv()
+        except (EOFError, OSError):
+            self.connection.close()
+            return None
+        return self.last
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """At most `processes` runs at once below `out`; a process that dies takes nothing but its own run along."""
+
+    out: Path
+    data_root: Path | None = None
+    processes: int | None = None  # as many as there are cores
+    accelerator: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.processes is not None and self.processes < 1:
+            raise ValueError(f"training needs at least 1 process, got {self.processes}")
+
+    @property
+    def at_once(self) -> int:
+        """How many runs go on together."""
+        return self.processes or available_cores()
+
+    def run(self, experiments: Sequence[Experiment], tell: Tell) -> None:
+        """Train them all; each is told once as Finished or as Failed. Nothing is left behind, however this ends."""
+        waiting, going = list(experiments), dict[Connection, Training]()
+        loaded, attempts = set[Part](), Counter[Experiment]()
+        with _ended_by_signals():
+            try:
+                while waiting or going:
+                    while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
+                        waiting.remove(chosen)
+                        attempts[chosen] += 1
+                        training = self._start(chosen)
+                        going[training.connection] = training
+                    for connection in wait(list(going)):
+                        training = going[connection]  # pyright: ignore[reportArgumentType]
+                        event = training.hear()
+                        if not isinstance(event, EpochDone):
+                            loaded.add(training.experiment.dataset)
+                        if event is not None:
+                            tell(event)
+                            continue
+                        del going[training.connection]
+                        reason = _why_it_ended(training)
+                        if reason and attempts[training.experiment] < ATTEMPTS:
+                            waiting.append(training.experiment)
+                        elif reason:
+                            tell(Failed(training.experiment, reason))
+            finally:
+                _end(going)
+
+    def _start(self, experiment: Experiment) -> Training:
+        context = _processes()
+        ours, theirs = context.Pipe(duplex=False)
+        settings = {"data_root": data_root(self.data_root), "accelerator": self.accelerator}
+        process = context.Process(
+            target=_work, args=(theirs, {**os.environ, **ENVIRONMENT}, experiment, self.out, settings)
+        )
+        process.start()
+        theirs.close()
+        return Training(experiment, process, ours)
+
+
+def _next(waiting: list[Experiment], going: dict[Connection, Training], loaded: set[Part]) -> Experiment | None:
+    """The first that waits; of a data set that nobody has loaded yet one run goes ahead, so that one fetches it."""
+    being_loaded = {training.experiment.dataset for training in going.values()} - loaded
+    return next((experiment for experiment in waiting if experiment.dataset not in being_loaded), None)
+
+
+def _processes() -> Any:
+    """Where processes come from: a server that has imported what is slow to import, so that each is there at once."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with _inherited():
+        forkserver.ensure_running()
+    return context
+
+
+@contextlib.contextmanager
+def _inherited() -> Iterator[None]:
+    """What a new process has from its first moment: one thread, set before torch is imported, and no ear for Ctrl-C."""
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    in_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_PARENT if in_main}
+    os.environ.update(ENVIRONMENT)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    free = [number for number in ENDING if in_main and signal.getsignal(number) == signal.SIG_DFL]
+    for number in free:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in free:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(going: dict[Connection, Training]) -> None:
+    for training in going.values():
+        training.process.terminate()
+    for training in going.values():
+        training.process.join(SECONDS_TO_DIE)
+        if training.process.is_alive():
+            training.process.kill()
+            training.process.join()
+        training.connection.close()
+
+
+def _work(
+    connection: Connection, environment: dict[str, str], experiment: Experiment, out: Path, settings: dict[str, Any]
+) -> None:
+    """What a process does: train one run, and tell of it."""
+    for number in FOR_THE_PARENT:
+        signal.signal(number, signal.SIG_IGN)
+    os.environ.update(environment)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    told = 0.0
+
+    def tell(event: Event) -> None:
+        nonlocal told
+        match event:
+            case EpochDone() if time.monotonic() - told > SECONDS_BETWEEN_EPOCHS_TOLD:
+                told = time.monotonic()
+                connection.send(event)
+            case Started():
+                connection.send(event)
+            case Finished():  # it was not whole when this process was started for it
+                connection.send(Finished(event.experiment, event.run))
+            case _:
+                pass
+
+    try:
+        train(experiment, out, **settings, tell=tell)
+    except Exception as error:
+        connection.send(Failed(experiment, reason_of(error)))
+
+
+def _leave_with_parent() -> None:
+    """End at once when the parent is gone, even if it was killed hard: nobody waits for the result."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _why_it_ended(training: Training) -> str | None:
+    """Why a process is gone that did not tell the end of its run; None if it did."""
+    training.process.join()
+    if isinstance(training.last, Finished | Failed):
+        return None
+    code = training.process.exitcode
+    if training.last is None and code is not None and 0 < code < 128:
+        raise ChildProcessError(
+            f"a process for training could not start (exit code {code}, its own words are above): a script that "
+            f"trains in several processes must do so below `if __name__ == '__main__':`"
+        )
+    return why_it_died(code)
+
+
+def why_it_died(code: int | None) -> str:
+    """What an exit code says.
+
+    >>> why_it_died(-9)
+    'its process was killed (SIGKILL), as happens when memory runs out: try fewer processes'
+    """
+    if code == 128 + signal.SIGTERM:  # how training ends when it is asked to, after it saved its state
+        code = -signal.SIGTERM
+    if code is None or code >= 0:
+        return f"its process ended by itself with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = ", as happens when memory runs out: try fewer processes" if name == "SIGKILL" else ""
+    return f"its process was killed ({name}){hint}"
+
+
+def reason_of(error: Exception) -> str:
+    """An error in one line: its own words if they are meant for users, else also its kind and place.
+
+    >>> reason_of(ValueError("gamma must be at least 0, got -1"))
+    'gamma must be at least 0, got -1'
+    >>> reason_of(KeyError("x"))
+    "KeyError: 'x'"
+    """
+    words = " ".join(str(error).split())
+    if words and isinstance(error, ValueError | OSError | ImportError):
+        return words
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {words}{place}" if words else f"{type(error).__name__}{place}"
+
+
+def available_cores() -> int:
+    """The cores that this process may use, which can be fewer than the machine has.
+
+    >>> available_cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,102 @@
+"""From names of tables and figures to their files: which runs they need, training these, and writing the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..engine.events import Tell, to_nobody
+from ..engine.studies.candidates import check
+from ..engine.studies.runs import StudyError, run_all
+from ..experiment import Experiment
+from ..report.write import NOTE
+from .recipe_data import Wanted
+from .recipes import Recipe, find_recipes
+from .scales import LaptopScale, PaperScale, Scale
+from .write import write_recipes
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The files by recipe, how many runs were left out for want of them, and why runs failed, if any did."""
+
+    files: dict[str, list[Path]]
+    num_missing: int
+    failed: StudyError | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tables and figures to make, the runs that each needs, and the folder of it all."""
+
+    recipes: dict[str, Recipe]
+    wanted: dict[str, Wanted]
+    scale: Scale
+    folder: Path
+
+    @property
+    def runs(self) -> list[Experiment]:
+        """Every run that is needed, once."""
+        columns = [column for wanted in self.wanted.values() for column in wanted.values()]
+        return list(dict.fromkeys(run for column in columns for runs in column.values() for run in runs))
+
+    def carry_out(self, tell: Tell = to_nobody, **place: Any) -> Reproduced:
+        """Train the runs that are missing, and write everything from what there is; `place` is that of `run_all`."""
+        runs, failed = self.folder / "runs", None
+        if self.scale.note:
+            runs.mkdir(parents=True, exist_ok=True)
+            (runs / NOTE).write_text(f"{self.scale.note}\n")  # whatever reports these runs says so too
+        try:
+            run_all(self.runs, runs, **place, tell=tell)
+        except StudyError as error:
+            failed = error  # what is there is written all the same
+        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder)
+        return Reproduced(files, len(missing), failed)
+
+
+def plan(
+    names: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    scale: Literal["paper", "laptop"] = "laptop",
+    dataset: str = "digits",
+    seeds: Sequence[int] | None = None,
+    out: Path | str = "runs/reproduce",
+) -> Plan:
+    """What making these tables and figures takes; nothing is trained or written.
+
+    >>> table = plan(["table6"])
+    >>> len(table.runs), table.folder.as_posix()
+    (20, 'runs/reproduce/laptop')
+    """
+    recipes = find_recipes(names)
+    chosen = PaperScale() if scale == "paper" else LaptopScale(dataset)
+    wanted = {name: recipe.wanted(settings, chosen, seeds) for name, recipe in recipes.items()}
+    made = Plan(recipes, wanted, chosen, Path(out) / chosen.name / (dataset if dataset != "digits" else ""))
+    for run in made.runs[:1]:
+        check(run)
+    return made
+
+
+def reproduce(
+    names: Sequence[str],
+    *,
+    settings: Sequence[str] = (),
+    scale: Literal["paper", "laptop"] = "laptop",
+    dataset: str = "digits",
+    seeds: Sequence[int] | None = None,
+    out: Path | str = "runs/reproduce",
+    tell: Tell = to_nobody,
+    **place: Any,
+) -> Reproduced:
+    """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
+
+    `place` is what `run_all` takes: data_root, processes, accelerator. `plan` tells first what would be trained.
+
+    >>> reproduce(["table66"])
+    Traceback (most recent call last):
+    ValueError: ... 'table66'...
+    """
+    return plan(names, settings=settings, scale=scale, dataset=dataset, seeds=seeds, out=out).carry_out(tell, **place)

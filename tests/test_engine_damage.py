@@ -1,0 +1,280 @@
+"""Files of a run that are damaged, foreign or half written: one line that names the file, never other numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.precision import MixedPrecision
+
+from socrates import cli
+from socrates.engine import evaluate, train
+from socrates.engine.events import Stepped
+from socrates.experiment import Experiment, Optimization, Part
+from socrates.records import Run, replacing, write_json
+
+SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
+ENGINE = importlib.import_module("socrates.engine.train")
+
+
+def digits(method="socrates", **changes):
+    made = Experiment(Part("digits"), Part("mlp", width=8), Part(method), num_train=100, keep_every=2)
+    return dataclasses.replace(made, optimization=SHORT, **changes)
+
+
+def stop_in(epoch):
+    def tell(event):
+        if event == Stepped(epoch, 0):
+            raise KeyboardInterrupt
+
+    return tell
+
+
+@pytest.fixture(autouse=True)
+def checkpoint_every_epoch(monkeypatch):
+    monkeypatch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A finished run, and the same one stopped after two epochs."""
+    root = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+        train(digits(), root / "finished", accelerator="cpu")
+        with pytest.raises(KeyboardInterrupt):
+            train(digits(), root / "stopped", accelerator="cpu", tell=stop_in(2))
+    return root
+
+
+@pytest.fixture
+def stopped(folders, tmp_path):
+    return Run(shutil.copytree(folders / "stopped", tmp_path / "stopped") / digits().name)
+
+
+@pytest.fixture
+def finished(folders, tmp_path):
+    return Run(shutil.copytree(folders / "finished", tmp_path / "finished") / digits().name)
+
+
+def go_on(run):
+    return train(digits(), run.directory.parent, accelerator="cpu")
+
+
+def flip(path, offset):
+    """One bit of the first tensor's data."""
+    with zipfile.ZipFile(path) as archive:
+        entry = next(item for item in archive.infolist() if "/data/" in item.filename and item.file_size > 100)
+    body = bytearray(path.read_bytes())
+    start = body.index(entry.filename.encode(), entry.header_offset) + len(entry.filename) + 80 + offset
+    body[start] ^= 64
+    path.write_bytes(body)
+
+
+@pytest.mark.parametrize("offset", range(0, 160, 32))
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(stopped, offset):
+    flip(stopped.checkpoint, offset)
+    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged \(its checksum is wrong\): delete it to train"):
+        go_on(stopped)
+
+
+def without(key):
+    return lambda content: {name: value for name, value in content.items() if name != key}
+
+
+def other_width(content):
+    weights = {name: torch.zeros(*value.shape, 2) for name, value in content["model"].items()}
+    return {**content, "model": weights}
+
+
+def other_momentum(content):
+    content["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(3, 3)
+    return content
+
+
+def fewer_groups(content):
+    content["optimizer"]["param_groups"].pop()
+    return content
+
+
+CRAFTED = {
+    "nothing": (lambda _: {}, "KeyError: 'epoch'"),
+    "a list": (lambda _: [1, 2], "TypeError: list indices"),
+    "no model": (without("model"), "KeyError: 'model'"),
+    "no method": (without("method"), "KeyError: 'method'"),
+    "no optimizer": (without("optimizer"), "KeyError: 'optimizer'"),
+    "other shapes": (other_width, r"size mismatch for .*"),
+    "other names": (lambda content: {**content, "model": {"x": torch.ones(1)}}, "Missing key.*"),
+    "a model of text": (lambda content: {**content, "model": "weights"}, "TypeError: Expected state_dict to be dict.*"),
+    "other momentum": (other_momentum, r"momentum_buffer has the shape \(3, 3\), not .*"),
+    "fewer groups": (fewer_groups, "loaded state dict has a different number of parameter groups"),
+    "no groups": (lambda content: {**content, "optimizer": {}}, "KeyError: 'param_groups'"),
+    "before the start": (lambda content: {**content, "epoch": -3}, "it was saved after epoch -3 of 4"),
+    "at the start": (lambda content: {**content, "epoch": 0}, "it was saved after epoch 0 of 4"),
+    "after the end": (lambda content: {**content, "epoch": 5}, "it was saved after epoch 5 of 4"),
+    "half an epoch": (lambda content: {**content, "epoch": 1.5}, "it was saved after epoch 1.5 of 4"),
+    "no epoch": (lambda content: {**content, "epoch": None}, "it was saved after epoch None of 4"),
+}
+
+
+@pytest.mark.parametrize("what", CRAFTED)
+def test_a_checkpoint_that_does_not_fit_is_one_line(stopped, what):
+    change, message = CRAFTED[what]
+    torch.save(change(torch.load(stopped.checkpoint, weights_only=True)), stopped.checkpoint)
+    before = stopped.checkpoint.read_bytes(), (stopped.directory / "epochs.jsonl").read_bytes()
+    words = rf"checkpoint.pt is not of this run \({message}.*\): delete it to train from the start$"
+    with pytest.raises(ValueError, match=words) as error:
+        go_on(stopped)
+    assert "\n" not in str(error.value)
+    assert (stopped.checkpoint.read_bytes(), (stopped.directory / "epochs.jsonl").read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        (
+            "experiment.json",
+            '{"a": 1}',
+            r"experiment.json is damaged \(an experiment has the fields .*\['a', .*unknown",
+        ),
+        ("experiment.json", "[]", r"experiment.json is damaged"),
+        (
+            "evaluation.json",
+            "[]",
+            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+        ),
+        (
+            "evaluation.json",
+            "{}",
+            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+        ),
+        ("finished.json", "null", r"finished.json is damaged \(None is no summary of a run"),
+        ("finished.json", "{", r"finished.json is damaged"),
+        ("epochs.jsonl", b'{"epoch": 1}\n{"epoch": 2, "\xff": 1}\n', r"epochs.jsonl, line 2 is damaged: 'utf-8' codec"),
+        ("epochs.jsonl", b"\xff\n", r"epochs.jsonl, line 1 is damaged"),
+    ],
+)
+def test_damaged_records_are_named(finished, name, words, message, capsys):
+    (finished.directory / name).write_bytes(words if isinstance(words, bytes) else words.encode())
+
+    def read_all():
+        _ = finished.experiment
+        finished.epochs()
+        finished.evaluation()
+        go_on(finished)
+
+    with pytest.raises(ValueError, match=message) as error:
+        read_all()
+    assert "\n" not in str(error.value)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_misspelt_field_of_the_optimization_is_named(finished):
+    path = finished.directory / "experiment.json"
+    path.write_text(path.read_text().replace('"batch_size"', '"batchsize"'))
+    message = (
+        r"experiment.json is damaged \(its optimization has the fields .*\['batch_size', 'batchsize'\] are missing"
+    )
+    with pytest.raises(ValueError, match=message):
+        _ = finished.experiment
+
+
+def test_an_older_epoch_never_takes_the_place_of_the_result(finished):
+    result = (finished.directory / "evaluation.json").read_bytes()
+    finished.predictions_path("val", 4).unlink()
+    assert finished.save_evaluation(evaluate(finished)).name == "evaluation-0002.json"
+    assert (finished.directory / "evaluation.json").read_bytes() == result
+
+
+def test_half_written_files_of_processes_that_are_gone_are_removed(stopped):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    halves = [f"checkpoint.pt.{gone.pid}.tmp", f"predictions/val-0004.npz.{gone.pid}.tmp", f"a.{os.getpid()}.tmp"]
+    kept = [f"evaluation.json.{os.getppid()}.tmp", "notes.tmp", "notes.mine.tmp"]
+    for name in (*halves, *kept):
+        (stopped.directory / name).write_text("half")
+    run = go_on(stopped)
+    assert run.finished
+    assert sorted(path.name for path in run.directory.rglob("*.tmp")) == sorted(kept)
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
+def test_what_went_wrong_first_is_what_is_told(tmp_path, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number), "evaluation.json.1.tmp")
+
+    monkeypatch.setattr("socrates.records.open", refuse, raising=False)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    reason = "the disk is full" if number == errno.ENOSPC else os.strerror(number)
+    with pytest.raises(OSError, match=rf"evaluation.json could not be written: {reason}") as error:
+        write_json(tmp_path / "evaluation.json", {})
+    assert ".tmp" not in str(error.value)
+
+
+def test_an_interruption_is_not_hidden_by_cleaning_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(OSError("no")))
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "x"):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("error", [MemoryError("8 GB"), RuntimeError("[enforce fail] can't allocate memory: 4 bytes")])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("socrates.data.load", "the data set digits: take fewer or smaller images"),
+        ("socrates.models.build", "the model mlp: make it smaller"),
+        ("socrates.engine.train.train_epoch", "batches of 64 in mlp: make one of them smaller"),
+    ],
+)
+def test_too_little_memory_is_one_line(tmp_path, monkeypatch, capsys, error, where, what):
+    def refuse(*_, **__):
+        raise error
+
+    owner, name = where.rsplit(".", 1)
+    monkeypatch.setattr(importlib.import_module(owner), name, refuse)
+    words = ["train", "digits", "mlp", "ce", "--device", "cpu", "--out", str(tmp_path)]
+    assert cli.main(words) == 1
+    assert capsys.readouterr().err == f"error: there is not enough memory for {what}\n"
+
+
+def test_other_errors_of_torch_are_not_taken_for_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("socrates.models.build", lambda *_, **__: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
+        train(digits(), tmp_path, accelerator="cpu")
+
+
+def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
+    """The scaler of float16 grows every third step and shrinks when a gradient overflows: a new one would differ."""
+
+    def fabric(*_):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=3)
+        return Fabric(accelerator="cpu", devices=1, plugins=MixedPrecision("16-mixed", "cpu", scaler))
+
+    monkeypatch.setattr(ENGINE, "make_fabric", fabric)
+    whole = train(digits(), tmp_path / "whole", accelerator="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        train(digits(), tmp_path / "stopped", accelerator="cpu", tell=stop_in(2))
+    saved = torch.load(Run(tmp_path / "stopped" / digits().name).checkpoint, weights_only=True)["precision"]
+    assert saved["scale"] != 2.0**24
+    resumed = train(digits(), tmp_path / "stopped", accelerator="cpu")
+    assert np.array_equal(whole.predictions("test", 4).logits, resumed.predictions("test", 4).logits)
+    for one, other in zip(whole.epochs(), resumed.epochs(), strict=True):
+        assert {**one.to_json(), "seconds": 0} == {**other.to_json(), "seconds": 0}
+
+
+def test_a_checkpoint_without_a_scaler_goes_on(stopped, folders):
+    content = torch.load(stopped.checkpoint, weights_only=True)
+    torch.save(without("precision")(content), stopped.checkpoint)
+    whole = Run(folders / "finished" / digits().name)
+    assert np.array_equal(go_on(stopped).predictions("test", 4).logits, whole.predictions("test", 4).logits)
