@@ -21,7 +21,7 @@ from socrates.records import replacing
 from .aggregate import Skipped
 from .comparisons import overview_table
 from .figures import FIGURES
-from .figures.chart import DASHES, OUTLINES, SYMBOLS, Json, Section, by_reading
+from .figures.chart import SYMBOLS, Json, Section, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
@@ -102,13 +102,12 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
     tables = {name: by_reading(members, make) for name, make in made.items()}
     best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
     chosen = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": SECTIONS}
-    shapes = {"outlines": OUTLINES, "symbols": SYMBOLS, "dashes": DASHES}
     references = [("", f"the best {best}"), *((str(place), members[place].label) for place in _references(members))]
     runs = [(run, methods[one.label]["place"], one.label) for one in members for run in one.runs]
     return {
         "title": heading,
         "unknown": any(one.unknown_class for one in members),
-        "html": markup("setting.html", references=references, **chosen, **shapes),
+        "html": markup("setting.html", references=references, symbols=SYMBOLS, **chosen),
         "runs": markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps),
         "tables": tables,
         "charts": {
