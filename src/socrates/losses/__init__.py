@@ -8,12 +8,7 @@ from .focal import FLSDLoss, FocalLoss, flsd_loss, focal_loss
 from .gamblers import GamblersLoss, gamblers_loss
 from .indexed import IndexedDataset
 from .sat import SATLoss, sat_loss
-from .socrates import (
-    SocratesLoss,
-    socrates_loss,
-    socrates_loss_reference,
-    uncertainty_penalty,
-)
+from .socrates import SocratesLoss, socrates_loss, socrates_loss_reference, uncertainty_penalty
 
 __all__ = [
     "BrierLoss",

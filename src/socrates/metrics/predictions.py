@@ -61,7 +61,7 @@ class Prediction:
         >>> predict([[0.0, 0.0, 2.0], [3.0, 0.0, 2.0]], unknown="answer").unknown_share
         0.5
         """
-        return float((np.asarray(torch.as_tensor(self.predicted).cpu()) == self.num_classes).mean())
+        return float((torch.as_tensor(self.predicted) == self.num_classes).double().mean())
 
 
 def has_unknown(logits: torch.Tensor | Array, num_classes: int) -> bool:
