@@ -42,7 +42,7 @@ NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", 
 
 @dataclass
 class Notes:
-    """What the unchanged tests do: seconds of each, the functions each calls, and the modules they load."""
+    """What the unchanged tests do: seconds of work of each, the functions each calls, and the modules they load."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, list[str]] = field(default_factory=dict)  # "file:line" of a function to the ids of tests
@@ -73,7 +73,8 @@ class Recorder:
         self.now: set[str] = set()
         self.by_test: dict[str, set[str]] = defaultdict(set)
         self.by_file: dict[str, set[str]] = defaultdict(set)
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.worked = 0.0
         self.gathered: set[str] = set()
 
     def trace(self, frame: Any, event: str, argument: Any) -> None:
@@ -90,6 +91,7 @@ class Recorder:
 
     def pytest_collection_finish(self) -> None:
         self.gathered, self.now = self.now, set()
+        self.worked = sum(os.times()[:4])
 
     def _taken(self) -> set[str]:
         sys.settrace(self.trace)  # what a test did with it is undone
@@ -101,7 +103,9 @@ class Recorder:
             self.by_file[report.nodeid.split("::")[0]] |= self._taken()
         else:
             self.by_test[report.nodeid] |= self._taken()
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        worked = sum(os.times()[:4])  # its own and its children's: what else runs on the machine is not counted
+        self.seconds[report.nodeid] += worked - self.worked
+        self.worked = worked
 
     def notes(self) -> Notes:
         calls: dict[str, set[str]] = defaultdict(set)
@@ -297,7 +301,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--per-file", type=int, default=5, help="at most so many mutants of each file")
     parser.add_argument("--files", nargs="*", help="files whose path contains one of these words")
     parser.add_argument("--processes", type=int, default=2, help="mutants that are tried at the same time")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of tests that a mutant meets, the fastest ones")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of work of the tests that a mutant meets")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds, besides the expected ones, until it hangs")
     parser.add_argument("--root", type=Path, default=ROOT, help="the tree with src and tests")
     return parser.parse_args()
