@@ -11,25 +11,8 @@ from .sat import SATLoss, sat_loss
 from .socrates import SocratesLoss, socrates_loss, socrates_loss_reference, uncertainty_penalty
 
 __all__ = [
-    "BrierLoss",
-    "FLSDLoss",
-    "FocalLoss",
-    "GamblersLoss",
-    "IndexedDataset",
-    "KeyQueue",
-    "Keys",
-    "SATLoss",
-    "SocratesLoss",
-    "adaptive_target",
-    "brier_loss",
-    "contrastive_loss",
-    "dece",
-    "flsd_loss",
-    "focal_loss",
-    "gamblers_loss",
-    "sat_loss",
-    "smoothed_labels",
-    "socrates_loss",
-    "socrates_loss_reference",
+    "BrierLoss", "FLSDLoss", "FocalLoss", "GamblersLoss", "IndexedDataset", "KeyQueue", "Keys", "SATLoss",
+    "SocratesLoss", "adaptive_target", "brier_loss", "contrastive_loss", "dece", "flsd_loss", "focal_loss",
+    "gamblers_loss", "sat_loss", "smoothed_labels", "socrates_loss", "socrates_loss_reference",
     "uncertainty_penalty",
-]
+]  # fmt: skip
