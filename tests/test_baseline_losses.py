@@ -103,6 +103,11 @@ def test_learned_label_smoothing(golden):
     assert hard.tolist() == data["zero_init_soft_labels"]
 
 
+@pytest.mark.parametrize("loss", [brier_loss, dece, flsd_loss, lambda *given: focal_loss(*given, 0.0)])
+def test_of_one_class_every_model_is_certain(loss):
+    assert loss(torch.tensor([[3.0], [-2.0]]), torch.tensor([0, 0])).abs().sum() == 0
+
+
 @pytest.mark.parametrize("gamma", [0.3, 0.5])
 def test_focal_gradient_is_finite_at_certainty(gamma):
     logits = torch.tensor([[200.0, 0.0], [0.0, 200.0]], requires_grad=True)

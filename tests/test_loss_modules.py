@@ -368,8 +368,10 @@ def test_samples_that_no_step_has_seen():
     criterion.eval()(logits, labels, index.flip(0))
     assert len(criterion.unvisited()) == NUM_SAMPLES - BATCH
     assert SocratesLoss(None).unvisited().tolist() == []
-    criterion.load_state_dict(criterion.state_dict())
+    criterion.load_state_dict({"target": torch.zeros(NUM_SAMPLES)})
     assert len(criterion.unvisited()) == NUM_SAMPLES
+    criterion.train()(logits, labels, index)
+    assert len(criterion.unvisited()) == NUM_SAMPLES - BATCH  # a target of 0 was seen, too
 
 
 def test_a_half_target_that_is_assigned_is_widened():
