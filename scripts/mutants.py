@@ -69,7 +69,7 @@ class Recorder:
 
     def __init__(self, root: Path) -> None:
         self.root = str(root / "src") + os.sep
-        self.known: dict[Any, str | None] = {}
+        self.known: dict[str, str | None] = {}
         self.now: set[str] = set()
         self.by_test: dict[str, set[str]] = defaultdict(set)
         self.by_file: dict[str, set[str]] = defaultdict(set)
@@ -78,13 +78,12 @@ class Recorder:
         self.gathered: set[str] = set()
 
     def trace(self, frame: Any, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if code not in self.known:
-            inside = code.co_filename.startswith(self.root)
-            name = Path(code.co_filename).relative_to(Path(self.root).parent).as_posix() if inside else None
-            self.known[code] = f"{name}:{code.co_firstlineno}" if name else None
-        if place := self.known[code]:
-            self.now.add(place)
+        file = frame.f_code.co_filename  # its hash is kept, that of a code object is computed each time
+        if file not in self.known:
+            inside = file.startswith(self.root)
+            self.known[file] = Path(file).relative_to(Path(self.root).parent).as_posix() if inside else None
+        if name := self.known[file]:
+            self.now.add(f"{name}:{frame.f_code.co_firstlineno}")
 
     def pytest_sessionstart(self) -> None:
         sys.settrace(self.trace)
