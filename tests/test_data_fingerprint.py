@@ -20,6 +20,8 @@ from socrates.data import fingerprint as module
 from socrates.data.fingerprint import fingerprint
 from socrates.engine import train
 from socrates.engine.events import Finished, Started, Stepped
+from socrates.engine.studies import runs
+from socrates.engine.train import nothing_to_do
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 
@@ -143,6 +145,16 @@ def test_other_data_are_refused(place, state, change):
     assert str(error.value).endswith("or start it anew (again)")
     assert "\n" not in str(error.value)
     assert {path: path.read_bytes() for path in Path(state).rglob("*") if path.is_file()} == before
+
+
+def test_a_study_refuses_other_data_too(place, monkeypatch):
+    seen = []
+    monkeypatch.setattr(runs, "nothing_to_do", lambda *args: seen.append(args) or nothing_to_do(*args))
+    assert runs.run_all([of("folder:images")], "finished")[0].finished
+    change_a_pixel()
+    with pytest.raises(runs.StudyError, match="began with other data under the name folder:images"):
+        runs.run_all([of("folder:images")], "finished")
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("change", [lambda: None, touch, lambda: Path("images/ant/notes.txt").write_text("none")])

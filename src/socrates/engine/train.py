@@ -47,7 +47,7 @@ def train(
     already = ""
     try:
         if not again and (directory / "finished.json").is_file():
-            already = nothing_to_do(Run(directory), data_root)
+            already = nothing_to_do(Run(directory), data_root, {})
         else:
             check_writable(Path(out))
             _train(experiment, Path(out), data_root, accelerator, again, tell)
@@ -58,14 +58,20 @@ def train(
     return run
 
 
-def nothing_to_do(run: Run, data_root: Path | None) -> str:
-    """Since when a run is finished, unless its data are other ones now; data that are not there now are no mistake."""
+def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint]) -> str:
+    """Since when a run is finished, unless its data are other ones now; data that are not there now are no mistake.
+
+    What is found of the data is put into `known`, so that many runs on the same look at them once.
+    """
     words = f"already finished on {run.finished_on}, nothing to do"
     if run.data is None:  # an earlier version trained it
         return words
+    key = (run.experiment.dataset, run.experiment.num_train)
     try:
-        with nothing_downloaded():
-            check_data(run, fingerprint_of(run.experiment, data_root))
+        if key not in known:
+            with nothing_downloaded():
+                known[key] = fingerprint_of(run.experiment, data_root)
+        check_data(run, known[key])
     except (FileNotFoundError, ImportError):
         return f"{words}; its data are not there now"
     return words

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from socrates import data
+from socrates.data.fingerprint import Fingerprint
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.local import LocalEngine
+from socrates.engine.train import nothing_to_do
 from socrates.experiment import Experiment, resolve
 from socrates.records import Run
 
@@ -19,6 +21,11 @@ class Engine(Protocol):
     @property
     def out(self) -> Path:
         """Where run directories go."""
+        ...
+
+    @property
+    def data_root(self) -> Path | None:
+        """The data folder, if it is not the usual one."""
         ...
 
     @property
@@ -81,14 +88,15 @@ def run_all(
 def train_missing(experiments: Iterable[Experiment], engine: Engine, tell: Tell) -> None:
     """Have the engine train what is not finished yet; each experiment is told once as Finished or as Failed."""
     missing: list[Experiment] = []
+    data_now: dict[Any, Fingerprint] = {}
     for experiment in map(resolve, experiments):
         run = finished_run(engine.out, experiment)
-        if run is not None:
-            tell(Finished(experiment, run, already="already finished"))
-            continue
         try:
-            data.factory(experiment.dataset.name)  # a mistyped name needs no process
-            missing.append(experiment)
+            if run is not None:
+                tell(Finished(experiment, run, nothing_to_do(run, engine.data_root, data_now)))
+            else:
+                data.factory(experiment.dataset.name)  # a mistyped name needs no process
+                missing.append(experiment)
         except ValueError as error:
             tell(Failed(experiment, str(error)))
     if missing:
