@@ -18,8 +18,10 @@ OPERATORS = {
 }  # fmt: skip
 PAIRS = ("min max", "amin amax", "minimum maximum", "argmin argmax", "any all", "floor ceil")
 NAMES = {name: other for pair in map(str.split, PAIRS) for name, other in (pair, pair[::-1])}
-# Changes that nothing can notice: where a warning points to, and what only guards against our own mistakes.
-SILENT_KEYWORDS = {"stacklevel", "strict", "slots", "frozen"}
+# Changes that no result shows: where a warning points to, what only guards against our own mistakes, whether equal
+# values are copied; and constants, named by these words, that say how much is done at once or how often at most.
+SILENT_KEYWORDS = {"stacklevel", "strict", "slots", "frozen", "copy", "non_blocking", "maxsize"}
+SILENT_CONSTANTS = re.compile(r"_?[A-Z_]*(CHUNK|CELLS|HALVINGS|SMALL|STRIDES|NUM_BLOCKS|MAX_STEPS|MAX_INNER)[A-Z_]*")
 SILENT_CALLS = {"warn", "cast", "TypeVar", "NewType"}
 
 
@@ -113,7 +115,9 @@ class Finder(ast.NodeVisitor):
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        if not any(isinstance(target, ast.Name) and target.id.startswith("__") for target in node.targets):
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        names += [part.id for part in ast.walk(node.value) if isinstance(part, ast.Name) and "CHUNK" in part.id]
+        if not any(name.startswith("__") or SILENT_CONSTANTS.fullmatch(name) for name in names):
             self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:

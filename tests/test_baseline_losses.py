@@ -81,6 +81,12 @@ def test_dece_needs_memory_for_one_matrix_not_for_all_pairs_of_classes():
     assert torch.isfinite(logits.grad).all()
 
 
+def test_dece_of_one_bin_is_the_gap_of_all_samples():
+    logits = torch.tensor([[4.0, 0.0], [4.0, 0.0]])  # both are sure of class 0, and one is right
+    gap = torch.tensor(4.0).sigmoid().item() - 0.5
+    assert dece(logits, torch.tensor([0, 1]), num_bins=1).item() == pytest.approx(gap, rel=1e-5)
+
+
 @pytest.mark.parametrize("bad", [{"num_bins": 0}, {"num_bins": 2.5}, {"t_a": 0.0}, {"t_b": -1.0}])
 def test_dece_refuses_senseless_settings(bad):
     with pytest.raises(ValueError, match="num_bins >= 1, t_a > 0 and t_b > 0"):
@@ -101,6 +107,18 @@ def test_learned_label_smoothing(golden):
     torch.testing.assert_close(eps.grad.tolist(), data["grad_eps"], rtol=1e-9, atol=1e-9)
     hard = smoothed_labels(labels, torch.zeros_like(omega), torch.zeros_like(eps))
     assert hard.tolist() == data["zero_init_soft_labels"]
+
+
+@pytest.mark.parametrize("loss", [brier_loss, dece, flsd_loss, lambda *given: focal_loss(*given, 0.0)])
+def test_of_one_class_every_model_is_certain(loss):
+    assert loss(torch.tensor([[3.0], [-2.0]]), torch.tensor([0, 0])).abs().sum() == 0
+
+
+def test_flsd_is_focal_loss_with_gamma_5_below_a_fifth_3_below_a_half_and_its_own_above():
+    p, labels = torch.tensor([0.19, 0.21, 0.49, 0.51, 0.9]).double(), torch.zeros(5, dtype=torch.int64)
+    logits = torch.stack([p, 1 - p], dim=1).log()
+    for given, gammas in (((), [5.0, 3.0, 3.0, 3.0, 3.0]), ((1.0,), [5.0, 3.0, 3.0, 1.0, 1.0])):
+        torch.testing.assert_close(flsd_loss(logits, labels, *given), -((1 - p) ** torch.tensor(gammas)) * p.log())
 
 
 @pytest.mark.parametrize("gamma", [0.3, 0.5])

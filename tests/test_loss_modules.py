@@ -318,6 +318,22 @@ def test_a_weight_for_each_known_class_and_none_for_the_unknown():
         SocratesLoss(NUM_SAMPLES, weight=torch.ones(4))(logits, labels, index)
 
 
+@pytest.mark.parametrize(
+    ("criterion", "expected"),
+    [
+        (SocratesLoss(None), {"gamma": 2.0, "alpha": 0.99, "target_over": "all"}),
+        (SATLoss(None), {"alpha": 0.9, "target_over": "known"}),
+        (FocalLoss(), {"gamma": 2.0}),
+        (FLSDLoss(), {"gamma": 3.0}),
+        (GamblersLoss(), {"reward": 2.2}),
+        (BrierLoss(), {}),
+    ],
+)
+def test_defaults(criterion, expected):
+    expected = {"weight": None, "ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean", **expected}
+    assert {name: getattr(criterion, name) for name in expected} == expected
+
+
 def test_numbers_of_numpy_are_numbers():
     criterion = SocratesLoss(
         numpy.int64(20), gamma=numpy.float32(2), alpha=numpy.float64(0.9), ignore_index=numpy.int8(1)
@@ -368,8 +384,10 @@ def test_samples_that_no_step_has_seen():
     criterion.eval()(logits, labels, index.flip(0))
     assert len(criterion.unvisited()) == NUM_SAMPLES - BATCH
     assert SocratesLoss(None).unvisited().tolist() == []
-    criterion.load_state_dict(criterion.state_dict())
+    criterion.load_state_dict({"target": torch.zeros(NUM_SAMPLES)})
     assert len(criterion.unvisited()) == NUM_SAMPLES
+    criterion.train()(logits, labels, index)
+    assert len(criterion.unvisited()) == NUM_SAMPLES - BATCH  # a target of 0 was seen, too
 
 
 def test_a_half_target_that_is_assigned_is_widened():
@@ -449,9 +467,10 @@ def test_bad_index(name, index, error, message):
 def test_bad_labels_leave_the_memory_alone(name):
     logits, labels, index = a_batch()
     criterion = EVERY[name]()
-    labels[3] = NUM_CLASSES + 1
-    with pytest.raises(ValueError, match=r"labels must be in 0\.\..*the model has 5 outputs"):
-        criterion(logits, labels, index)
+    for wrong in (NUM_CLASSES + 1, NUM_CLASSES + (not criterion.unknown)):
+        labels[3] = wrong
+        with pytest.raises(ValueError, match=rf"labels must be in 0\.\..*to {wrong}: the model has 5 outputs"):
+            criterion(logits, labels, index)
     with pytest.raises(ValueError, match="8 integer labels"):
         criterion(logits, labels[:4], index)
     with pytest.raises(ValueError, match="floating-point logits"):
@@ -472,9 +491,10 @@ def test_indexed_dataset_in_a_loader():
     assert index.tolist() == [0, 1, 2, 3]
     assert inputs.squeeze(1).tolist() == [9, 8, 7, 6]
     assert labels.tolist() == [0, 2, 1, 0]
-    assert dataset[-1][2] == 3
-    with pytest.raises(IndexError, match="4 samples"):
-        dataset[4]
+    assert [dataset[position][2] for position in (-1, -4)] == [3, 0]
+    for position in (4, -5):
+        with pytest.raises(IndexError, match="4 samples"):
+            dataset[position]
     with pytest.raises(ValueError, match="map-style"):
         IndexedDataset(iter([1, 2]))
     with pytest.raises(ValueError, match="got float"):

@@ -27,9 +27,9 @@ from socrates.metrics import (
     reliability,
     smooth_ece,
 )
-from socrates.metrics.binning import bin_index, class_bin_stats, equal_ranks
+from socrates.metrics.binning import bin_index, class_bin_stats, equal_mass, equal_ranks, grouped
 from socrates.metrics.calibration import _CELLS, _on_grid
-from socrates.metrics.inputs import open_samples
+from socrates.metrics.inputs import open_samples, open_top
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = json.loads((GOLDEN / "metrics.json").read_text())["cases"]
@@ -96,6 +96,8 @@ def test_ada_ece_of_ties_across_the_first_cut():
     # Three at 0.6, one of them right: two thirds of them are in the first bin, one third with 0.9 in the second.
     tied = two_classes([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
     assert ada_ece(*tied, num_bins=2) == pytest.approx((abs(1.2 - 2 / 3) + abs(1.5 - 4 / 3)) / 4)
+    stats = equal_mass(grouped(open_top(*tied)), 2)
+    np.testing.assert_allclose([stats.count, stats.confidence, stats.correct], [[2, 2], [1.2, 1.5], [2 / 3, 4 / 3]])
 
 
 def test_ada_ece_with_more_bins_than_samples():

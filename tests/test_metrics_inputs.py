@@ -1,6 +1,7 @@
 """The door of the metrics: what comes in, in which kinds, and what is turned away with which words."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -168,6 +169,22 @@ BAD_CALLS = {
 }
 
 
+SHARES = {  # the call, and whether 0 and 1 are shares that it takes
+    "confidence": (lambda share: bootstrap(ece, GOOD, LABELS, num_resamples=2, confidence=share), False, False),
+    "quantile": (lambda share: floor(ece, GOOD, num_draws=2, quantile=share), True, True),
+    "max_risk": (lambda share: coverage_at_risk(GOOD, LABELS, max_risk=share), True, True),
+    "tpr": (lambda share: fpr_at_tpr([0.5], [0.4], tpr=share), False, True),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_shares_end_at_0_and_1(name):
+    call, takes_0, takes_1 = SHARES[name]
+    for share, fine in ((-0.01, False), (0.0, takes_0), (0.5, True), (1.0, takes_1), (1.01, False)):
+        with nullcontext() if fine else pytest.raises(ValueError, match=rf"{name}={share!r}, expected .*share"):
+            call(share)
+
+
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_bad_calls(name):
     call, message = BAD_CALLS[name]
@@ -321,6 +338,7 @@ def test_input_is_left_alone():
 
 
 def test_single_sample_and_single_class():
+    assert predict([[3.0]]).probs.tolist() == [[1.0]]
     for metric in METRICS:
         assert np.isfinite(metric([[1.0]], [0]))
         assert np.isfinite(metric([[0.2, 0.8]], [0]))

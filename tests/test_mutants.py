@@ -44,6 +44,8 @@ def mutations():
         ("warnings.warn('x', stacklevel=2)\nzip(a, b, strict=True)\nx = f'{a + b}'\nisinstance(x, int | float)", []),
         ("@overload\ndef f(x=1): ...\nclass A(Protocol):\n    def f(self, x=1): ...", []),
         ("if TYPE_CHECKING:\n    x = 1", []),
+        ("_CHUNK_ROWS = 1 << 9\nstep = 1 + _CHUNK_ROWS // 2\nx = y.astype(int, copy=False)", []),
+        ("LIMIT = 9", ["LIMIT = 10"]),
     ],
 )  # fmt: skip
 def test_what_is_changed(mutations, source, expected):

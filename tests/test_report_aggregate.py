@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from report_runs import experiment, make_run
 
+from socrates.cli.report import Report, run_report
 from socrates.experiment import Part
 from socrates.report.aggregate import find_runs, group_runs, labels, method_label, read_run, read_runs
 from socrates.report.statistics import mean_std
@@ -202,6 +203,16 @@ def test_logits_that_fail_their_checksum_are_listed_by_a_report(tmp_path):
     written = write_report(tmp_path / "runs", tmp_path / "report", command=str)
     assert [one.directory for one in written.skipped] == [directory]
     assert written.num_runs == 1
+
+
+def test_paths_with_brackets_are_told_as_they_are(tmp_path, capsys):
+    make_run(tmp_path / "runs", experiment("ce"))
+    damaged = make_run(tmp_path / "runs" / "bad[/i]", experiment("sat"))
+    (damaged / "evaluation.json").write_text("[b]")
+    run_report(Report((tmp_path / "runs",), tmp_path / "o[v2]"))
+    said = capsys.readouterr().out
+    assert str(tmp_path / "o[v2]" / "index.html") in said
+    assert str(damaged) in said
 
 
 def test_of_two_runs_of_one_experiment_the_second_is_listed(tmp_path):

@@ -151,14 +151,16 @@ def test_a_gradient_that_lost_its_digits_by_cancellation():
     torch.testing.assert_close(logits.grad, torch.tensor([[-0.2, 1.0, -0.8]]), rtol=1e-6, atol=0)
 
 
-def test_torch_arithmetic_equals_numpy_arithmetic_row_by_row():
+def test_torch_arithmetic_equals_numpy_arithmetic_row_by_row(monkeypatch):
     """On the CPU the rows are computed by numpy, elsewhere by torch; `torch.compile` takes the second way."""
     logits, labels, target = batch(64)
     compiled = torch.compile(socrates_loss, backend="eager")
-    torch.testing.assert_close(
-        value_and_grad(compiled, logits, labels, target, 2.0),
-        value_and_grad(socrates_loss, logits, labels, target, 2.0),
-    )
+    by_numpy = value_and_grad(socrates_loss, logits, labels, target, 2.0)
+    torch.testing.assert_close(value_and_grad(compiled, logits, labels, target, 2.0), by_numpy)
+    monkeypatch.setattr("socrates.losses.socrates.is_on_host", lambda z: False)
+    torch.testing.assert_close(value_and_grad(socrates_loss, logits, labels, target, 2.0), by_numpy)
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\..*the last is the unknown class"):
+        socrates_loss(logits, torch.full_like(labels, logits.shape[1] - 1), target, 2.0)
 
 
 def test_an_empty_batch_is_no_error():

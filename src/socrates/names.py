@@ -92,26 +92,35 @@ def called(
 ) -> Any:
     """What `make` gives for what its kind is given, and its options; what it does not take is said in one line.
 
-    >>> called("method", "focal", lambda task, gamma=2.0: None, "a task", options={"gama": 1.0})
-    Traceback (most recent call last):
-    ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
     >>> called("model", "mine:net", lambda width: None, options={}, num_outputs=10)
     Traceback (most recent call last):
     ValueError: model 'mine:net' cannot be called as (width): missing a required argument: 'width'
     """
     signature = inspect.signature(make)
-    takes = [each for each in list(signature.parameters.values())[len(given) :] if each.name not in sizes]
-    wrong = sorted(set(options) - {each.name for each in takes})
-    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
-        known = ", ".join(
-            each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes
-        )
-        raise ValueError(f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {known or 'none'}")
+    check_options(kind, name, make, options, [*list(signature.parameters)[: len(given)], *sizes])
     try:
         signature.bind(*given, **sizes, **options)
     except TypeError as error:
         raise ValueError(f"{kind} {name!r} cannot be called as {signature}: {error}") from error
     return make(*given, **sizes, **options)
+
+
+def check_options(
+    kind: str, name: str, make: Callable[..., Any], given: Collection[str], not_options: Collection[str]
+) -> None:
+    """Refuse options that `make` does not take; `not_options` are its other parameters.
+
+    >>> check_options("method", "focal", lambda task, gamma=2.0: None, ["gama"], ["task"])
+    Traceback (most recent call last):
+    ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
+    """
+    takes = [each for each in inspect.signature(make).parameters.values() if each.name not in not_options]
+    wrong = sorted(set(given) - {each.name for each in takes})
+    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
+        words = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes]
+        raise ValueError(
+            f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {', '.join(words) or 'none'}"
+        )
 
 
 def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[str, Any]:

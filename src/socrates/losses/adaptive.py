@@ -85,8 +85,8 @@ class AdaptiveTargetLoss(LossModule):
 
     def step(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Step:
         """What a call does and returns, with the target and the beta of each sample beside the reduced loss."""
-        rows, target, before = self.rows(logits, labels), self.target, self.before
-        if not self.training or target is None or before is None:
+        rows, target, before = self.rows(logits, labels), self.target, cast(Tensor, self.before)
+        if not self.training or target is None:
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)

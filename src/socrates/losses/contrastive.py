@@ -25,10 +25,10 @@ class KeyQueue(nn.Module):
 
     One queue holds keys that were classified correctly (class: the label), another the errors (class: the prediction).
 
-    >>> queue = KeyQueue(size=2, dim=2)
+    >>> queue = KeyQueue(size=3, dim=2)
     >>> queue.enqueue(torch.eye(2), torch.tensor([7, 9]), keep=torch.tensor([True, False]))
     >>> queue.read().classes
-    tensor([ 7, -1])
+    tensor([ 7, -1, -1])
     """
 
     features: Tensor

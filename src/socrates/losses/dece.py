@@ -54,9 +54,9 @@ def smoothed_labels(labels: Tensor, omega: Tensor, epsilon: Tensor) -> Tensor:
         raise ValueError(
             f"smoothed_labels needs omega (C, C) and epsilon (C,), got {tuple(omega.shape)} and {tuple(epsilon.shape)}"
         )
-    others = omega * (1 - torch.eye(len(omega), dtype=omega.dtype, device=omega.device))
+    labels, hard = labels.to(torch.int64), torch.eye(num_classes, dtype=omega.dtype, device=omega.device)
+    true_class(hard[:1].expand(len(labels), -1), labels, num_classes)  # refuses labels out of range
+    others = omega * (1 - hard)
     shares = others / (others.sum(dim=1, keepdim=True) + 1e-6)  # the original's guard for a row of zeros
     soft = torch.diag(1 - epsilon) + epsilon[:, None] * shares
-    hard = torch.eye(num_classes, dtype=omega.dtype, device=omega.device)
-    true_class(hard[:1].expand(len(labels), -1), labels.to(torch.int64), num_classes)  # refuses labels out of range
-    return soft[labels.to(torch.int64)]
+    return soft[labels]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from socrates.metrics.inputs import Array, Samples, Top, check_positive, picked
+from .inputs import Array, Samples, Top, check_positive, picked
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +123,12 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
     count, confidence, correct = (np.zeros(num_classes * num_bins) for _ in range(3))
     total = np.zeros(num_classes)
     for rows, chunk in samples.chunks():
-        total += chunk.sum(axis=0, dtype=np.float64)[:num_classes]
-        above = np.flatnonzero(chunk > _limits(num_bins, chunk.dtype)[1][0])
-        if chunk.shape[1] > num_classes:
-            above = above[above % chunk.shape[1] < num_classes]
-        value, column, label = np.ravel(chunk)[above], above % chunk.shape[1], samples.labels[rows]
-        cell = column * num_bins + bin_index(value, num_bins)
-        label_cell = label * num_bins + bin_index(picked(chunk, label), num_bins)
+        known, label = np.ascontiguousarray(chunk[:, :num_classes]), samples.labels[rows]
+        total += known.sum(axis=0, dtype=np.float64)
+        above = np.flatnonzero(known > _limits(num_bins, known.dtype)[1][0])
+        value = np.ravel(known)[above]
+        cell = above % num_classes * num_bins + bin_index(value, num_bins)
+        label_cell = label * num_bins + bin_index(picked(known, label), num_bins)
         # Unlike bincount, this touches only the cells that change.
         np.add.at(count, cell, np.ones(len(cell)))
         np.add.at(confidence, cell, value.astype(np.float64))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from socrates.metrics.binning import BinStats, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
-from socrates.metrics.inputs import Array, LabelsLike, ProbsLike, Top, open_samples, open_top
+from .binning import BinStats, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
+from .inputs import Array, LabelsLike, ProbsLike, Top, open_samples, open_top
 
 # Cells of the grid the residuals are shared out to. Sharing between the two nearest centres keeps their place, so the
 # error falls with the square of the cell's width over the bandwidth.
@@ -188,7 +188,7 @@ def _smoothed_error(spectrum: Array, sigma: float) -> float:
 def _on_grid(position: Array, weight: Array) -> Array:
     """Weights shared between the two nearest of _CELLS cell centres; beyond the outer centres they stay in one cell."""
     place = np.minimum(np.maximum(position.astype(np.float64) * _CELLS - 0.5, 0), _CELLS - 1)
-    left = np.minimum(place.astype(np.intp), _CELLS - 2)
+    left = place.astype(np.intp)
     share = place - left
     grid = np.bincount(left, weights=weight * (1 - share), minlength=_CELLS)
     grid[1:] += np.bincount(left, weights=weight * share, minlength=_CELLS)[:-1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from socrates.metrics.predictions import Array, Prediction, refuse_mask
+from .predictions import Array, Prediction, refuse_mask
 
 ArrayLike = torch.Tensor | npt.ArrayLike
 LabelsLike = ArrayLike
@@ -125,13 +125,10 @@ class Samples:
 def open_samples(probs: ProbsLike, labels: LabelsLike, num_classes: int | None = None) -> Samples:
     """Check kinds, shapes and labels; the values of the rows are checked on the way, as the chunks are read."""
     samples = open_probs(probs)
-    known = samples.num_classes
-    if num_classes is not None:
-        if check_positive("num_classes", num_classes) > known:
-            raise ValueError(f"num_classes={num_classes}, expected at most the {known} classes of probs")
-        known = int(num_classes)
-    labels = _open_labels(labels, len(samples), known)
-    return Samples(samples.probs, labels, known, samples.answers, samples.prediction)
+    known = samples.num_classes if num_classes is None else check_positive("num_classes", num_classes)
+    if known > samples.num_classes:
+        raise ValueError(f"num_classes={known}, expected at most the {samples.num_classes} classes of probs")
+    return replace(samples, labels=_open_labels(labels, len(samples), known), num_classes=known)
 
 
 def open_probs(probs: ProbsLike) -> Samples:

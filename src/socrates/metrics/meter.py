@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 import torch
 
-from socrates.metrics.binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from socrates.metrics.inputs import Array, ArrayLike, LabelsLike, ProbsLike, check_positive, open_samples
-from socrates.metrics.scoring import brier_of_each, nll_of_each
+from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
+from .inputs import Array, ArrayLike, LabelsLike, ProbsLike, check_positive, open_samples
+from .scoring import brier_of_each, nll_of_each
 
 # A power of two, so that the edges are exact in every dtype.
 FINE_BINS = 1 << 14

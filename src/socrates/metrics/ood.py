@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from socrates.metrics.inputs import Array, ArrayLike, open_scores
+from .inputs import Array, ArrayLike, open_scores
 
 
 def auroc(known: ArrayLike, unknown: ArrayLike) -> float:

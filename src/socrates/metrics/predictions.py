@@ -61,7 +61,7 @@ class Prediction:
         >>> predict([[0.0, 0.0, 2.0], [3.0, 0.0, 2.0]], unknown="answer").unknown_share
         0.5
         """
-        return float((np.asarray(torch.as_tensor(self.predicted).cpu()) == self.num_classes).mean())
+        return float((torch.as_tensor(self.predicted) == self.num_classes).double().mean())
 
 
 def has_unknown(logits: torch.Tensor | Array, num_classes: int) -> bool:
@@ -163,9 +163,9 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
         refuse_mask(logits, "logits")
         try:
             array = np.asarray(logits)
-            wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+            kind = np.float64 if array.dtype.type is np.longdouble else array.dtype.type
             # torch takes neither a foreign byte order nor negative strides: the copy has none.
-            tensor = torch.as_tensor(np.array(array, np.float64 if wide else array.dtype.type, order="C"))
+            tensor = torch.as_tensor(np.array(array, kind, order="C"))
         except (TypeError, ValueError) as error:
             raise ValueError(f"logits do not form a numeric array ({error}): pass an (N, C) tensor or array") from error
     if not tensor.is_floating_point():

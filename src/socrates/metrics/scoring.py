@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 
-from socrates.metrics.inputs import Array, LabelsLike, ProbsLike, Samples, Top, open_samples, open_top, picked
-from socrates.metrics.predictions import probabilities
+from .inputs import Array, LabelsLike, ProbsLike, Samples, Top, open_samples, open_top, picked
+from .predictions import probabilities
 
 # The least probability that `nll` tells from 0, whatever the dtype: scikit-learn's for float64, its epsilon.
 CLIP = 2.0**-52
@@ -67,18 +67,16 @@ def nll_of_each(samples: Samples) -> Array:
     with np.errstate(divide="ignore"):
         scores = -np.log(samples.each(picked).astype(np.float64))
     limit, prediction = -math.log(CLIP), samples.prediction
-    zero = np.isinf(scores)
+    clipped = np.flatnonzero(scores > limit)
     if prediction is not None and prediction.logits is not None:
-        small = np.flatnonzero(scores > limit)
-        log_p = probabilities(prediction.logits[small], prediction.unknown, logarithm=True)
-        scores[small] = -picked(log_p.double().numpy(force=True), samples.labels[small])
-        zero = np.isinf(scores)
-        scores[zero] = limit
-    else:
-        scores = np.minimum(scores, limit)
-    if zero.any():
+        log_p = probabilities(prediction.logits[clipped], prediction.unknown, logarithm=True)
+        scores[clipped] = -picked(log_p.double().numpy(force=True), samples.labels[clipped])
+        clipped = np.flatnonzero(np.isinf(scores))
+    num_zeros = int(np.isinf(scores).sum())
+    scores[clipped] = limit
+    if num_zeros:
         warnings.warn(
-            f"{zero.sum()} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite: each "
+            f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite: each "
             f"counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound",
             stacklevel=3,
         )

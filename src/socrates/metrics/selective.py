@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from socrates.metrics.binning import grouped
-from socrates.metrics.inputs import Array, ArrayLike, LabelsLike, ProbsLike, Top, open_scores, open_top
+from .binning import grouped
+from .inputs import Array, ArrayLike, LabelsLike, ProbsLike, Top, open_scores, open_top
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,7 @@ def augrc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: 
 
 
 def coverage_at_risk(
-    probs: ProbsLike,
-    labels: LabelsLike,
-    max_risk: float,
-    confidence: ArrayLike | None = None,
+    probs: ProbsLike, labels: LabelsLike, max_risk: float, confidence: ArrayLike | None = None
 ) -> float:
     """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
 

@@ -11,20 +11,10 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from socrates.metrics.calibration import ada_ece, debiased_ece, ece, mce, smooth_ece
-from socrates.metrics.inputs import (
-    Array,
-    LabelsLike,
-    ProbsLike,
-    Samples,
-    Top,
-    check_positive,
-    open_probs,
-    open_samples,
-    open_top,
-)
-from socrates.metrics.predictions import Prediction
-from socrates.metrics.scoring import accuracy, brier, brier_of_each, nll, nll_of_each
+from .calibration import ada_ece, debiased_ece, ece, mce, smooth_ece
+from .inputs import Array, LabelsLike, ProbsLike, Samples, Top, check_positive, open_probs, open_samples, open_top
+from .predictions import Prediction
+from .scoring import accuracy, brier, brier_of_each, nll, nll_of_each
 
 Metric = Callable[..., float]
 

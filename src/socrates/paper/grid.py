@@ -109,7 +109,7 @@ def final_choice(setting: str, method: str) -> Hyperparameters:
     """What the paper chose; an ablation such as `socrates:no-beta` keeps the values of Socrates.
 
     >>> final_choice("cifar10-vgg16", "sat")
-    Hyperparameters(method=Part('sat', alpha=0.9, start_epoch=0), batch_size=128, original=True)
+    Hyperparameters(method=Part('sat', alpha=0.9, start_epoch=0.0), batch_size=128, original=True)
     >>> final_choice("cifar100-vgg16", "socrates:no-beta").method
     Part('socrates:no-beta', alpha=0.999, gamma=2.0)
     """
@@ -123,7 +123,7 @@ def final_experiment(setting: str, method: str, seed: int = 1) -> Experiment:
 
     >>> experiment = final_experiment("food101-resnet34", "ccl_sc", seed=2)
     >>> experiment.method, experiment.optimization.batch_size
-    (Part('ccl_sc', momentum=0.9, queue_size=3000, start_epoch=150, weight=0.1), 64)
+    (Part('ccl_sc', momentum=0.9, queue_size=3000, start_epoch=150, temperature=0.1, weight=0.1), 64)
     """
     return final_choice(setting, method).experiment(find_setting(setting), seed)
 

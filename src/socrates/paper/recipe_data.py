@@ -51,7 +51,7 @@ def methods(setting: str, titles: Iterable[str] = tuple(METHODS_OF_PAPER)) -> Co
     """The paper's methods with their final hyperparameters.
 
     >>> list(methods("svhn-vgg16", ("Socrates", "MC"))), methods("svhn-vgg16")["MC"].method
-    (['Socrates', 'MC'], Part('ce_dece'))
+    (['Socrates', 'MC'], Part('ce_dece', weight=0.5))
     """
     return {title: final_experiment(setting, METHODS_OF_PAPER[title]) for title in titles}
 

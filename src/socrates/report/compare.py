@@ -139,25 +139,20 @@ def collapse_notes(blocks: Sequence[Block]) -> list[str]:
     >>> collapse_notes([])
     []
     """
-    places: dict[str, list[str]] = {}  # of every label
-    notes: dict[tuple[str, str], list[str]] = {}  # the places where a label collapsed in the same way
-    for keys, columns in blocks:
-        for one in {column.results.label: column.results for column in columns if column.results}.values():
-            reasons: dict[str, list[int]] = {}
-            for seed, reason in one.collapses.items():
-                reasons.setdefault(reason, []).append(seed)
-            found = "; ".join(f"{reason} (seed {', '.join(map(str, seeds))})" for reason, seeds in reasons.items())
-            places.setdefault(one.label, []).append(keys[0] if keys else "")
-            if found:
-                notes.setdefault((one.label, found), []).append(keys[0] if keys else "")
-    return [
-        f"{DAGGER} {label}{'' if where == places[label] else _among(where)} collapsed and is not ranked: {found}."
-        for (label, found), where in notes.items()
+    found = [
+        (column.results, keys[0] if keys else "") for keys, columns in blocks for column in columns if column.results
     ]
-
-
-def _among(places: Sequence[str]) -> str:
-    return f" ({', '.join(dict.fromkeys(places))})"
+    notes: dict[str, None] = {}
+    for one, where in found:
+        others = [results.collapses for results, _ in found if results.label == one.label]
+        place = f" ({where})" if any(other != one.collapses for other in others) else ""
+        by_reason = {
+            reason: [seed for seed, why in one.collapses.items() if why == reason] for reason in one.collapses.values()
+        }
+        words = "; ".join(f"{reason} (seed {', '.join(map(str, seeds))})" for reason, seeds in by_reason.items())
+        if words:
+            notes[f"{DAGGER} {one.label}{place} collapsed and is not ranked: {words}."] = None
+    return list(notes)
 
 
 def _cell(column: Compared, metric: str, split: str) -> Cell:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ from .aggregate import Skipped
 from .compare import Block, Compared, collapse_notes
 from .comparisons import Settings
 from .results import Results
-from .statistics import Difference, holm, mean_std, paired, verdict
+from .statistics import holm, mean_std, paired, verdict
 from .tables import DAGGER, Cell, Row, Table
 from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, SPLITS, USUAL_READING
 
@@ -111,17 +110,9 @@ def _differences(
     rows: list[Row] = []
     for place, one, p in zip(others, found, holm([one.p for one in found]), strict=True):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
-        cells = _difference_cells(dataclasses.replace(one, p=p), spec.form, mark)
+        numbers = [Cell(value, form=f"+{spec.form}") for value in (one.low, one.high)]
+        cells = (Cell(one.mean, n=one.n, mark=mark, form=f"+{spec.form}"), *numbers, Cell(p, form=".2g"))
         words = verdict(one.mean, p, spec.larger_is_better)
-        rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *cells, words)))
+        cells = (members[chosen].label, *cells, Cell(one.n, form=".0f"), words)
+        rows.append(Row((heading, spec.head, members[place].label), cells))
     return rows
-
-
-def _difference_cells(found: Difference, form: str, mark: str) -> tuple[Cell, ...]:
-    return (
-        Cell(found.mean, n=found.n, mark=mark, form=f"+{form}"),
-        Cell(found.low, form=f"+{form}"),
-        Cell(found.high, form=f"+{form}"),
-        Cell(found.p, form=".2g"),
-        Cell(found.n, form=".0f"),
-    )

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -20,7 +21,7 @@ from socrates.records import replacing
 from .aggregate import Skipped
 from .comparisons import overview_table
 from .figures import FIGURES
-from .figures.chart import DASHES, OUTLINES, SYMBOLS, Json, Section, by_reading
+from .figures.chart import SYMBOLS, Json, Section, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
@@ -91,28 +92,22 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         for name, found in charts.items()
     }
     html = partial(to_html, methods=methods, hints=HINTS)
-    tables = {
-        section.name: by_reading(
-            members, tuple(READINGS), lambda reading, make=section.table: html(make(members, reading))
-        )
-        for section in SECTIONS
-        if section.table
+    made: dict[str, Callable[[str], Any]] = {
+        "overview": lambda reading: html(overview_table(members, reading), sortable=True),
+        "differences": lambda reading: _differences(heading, members, reading, html),
     }
-    tables["overview"] = by_reading(
-        members, tuple(READINGS), lambda reading: html(overview_table(members, reading), sortable=True)
-    )
-    tables["differences"] = by_reading(
-        members, tuple(READINGS), lambda reading: _differences(heading, members, reading, html)
-    )
+    for section in SECTIONS:
+        if section.table:
+            made[section.name] = lambda reading, make=section.table: html(make(members, reading))
+    tables = {name: by_reading(members, make) for name, make in made.items()}
     best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
     chosen = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": SECTIONS}
-    shapes = {"outlines": OUTLINES, "symbols": SYMBOLS, "dashes": DASHES}
     references = [("", f"the best {best}"), *((str(place), members[place].label) for place in _references(members))]
     runs = [(run, methods[one.label]["place"], one.label) for one in members for run in one.runs]
     return {
         "title": heading,
         "unknown": any(one.unknown_class for one in members),
-        "html": markup("setting.html", references=references, **chosen, **shapes),
+        "html": markup("setting.html", references=references, symbols=SYMBOLS, **chosen),
         "runs": markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps),
         "tables": tables,
         "charts": {

@@ -100,8 +100,8 @@ def write_figures(settings: Mapping[str, Sequence[Results]], folder: Path | str,
     for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
         look = styles({one.label: one.method for one in members})
         for drawing in (drawing for figure in FIGURES for drawing in figure.drawings(members, look)):
-            whole = dataclasses.replace(drawing, name=f"{prefix}-{drawing.name}", title=f"{drawing.title}\n{heading}")
-            paths += write_drawing(whole, folder, note)
+            named = {"name": f"{prefix}-{drawing.name}", "title": f"{drawing.title}\n{heading}"}
+            paths += write_drawing(dataclasses.replace(drawing, **named), folder, note)
     return paths
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..results import Results
 from ..tables import Table
-from ..vocabulary import USUAL_READING
+from ..vocabulary import READINGS, USUAL_READING
 
 Array = NDArray[Any]
 Json = dict[str, Any]
@@ -39,16 +39,6 @@ LOG_STEPS = (
     (1, 1.5, 2, 3, 4, 5, 6, 8),
     (1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3.2, 3.6, 4, 4.5, 5, 5.5, 6, 7, 8, 9),
 )
-OUTLINES = {  # of the symbols, as SVG paths about the origin
-    "circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0",
-    "square": "M-3.5,-3.5h7v7h-7z",
-    "diamond": "M0,-4.8L4.8,0L0,4.8L-4.8,0z",
-    "triangle-up": "M0,-4.5L4.6,3.6H-4.6z",
-    "triangle-down": "M0,4.5L4.6,-3.6H-4.6z",
-    "cross": "M-1.6,-4.5h3.2v2.9h2.9v3.2h-2.9v2.9h-3.2v-2.9h-2.9v-3.2h2.9z",
-    "x": "M-4.4,-2.2L-2.2,-4.4L0,-2.2L2.2,-4.4L4.4,-2.2L2.2,0L4.4,2.2L2.2,4.4L0,2.2L-2.2,4.4L-4.4,2.2L-2.2,0z",
-}
-DASHES = {"solid": "", "dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.5"}
 
 
 @dataclass(frozen=True)
@@ -98,9 +88,9 @@ def scatter(
     return {**named, "x": x, "y": y, "customdata": rows, "hovertemplate": hover, **more}
 
 
-def by_reading(members: Sequence[Results], readings: Sequence[str], make: Callable[[str], Any]) -> dict[str, Any]:
+def by_reading(members: Sequence[Results], make: Callable[[str], Any]) -> dict[str, Any]:
     """What is made for each reading; for the usual one alone where no method has an unknown class."""
-    needed = readings if any(one.unknown_class for one in members) else (USUAL_READING,)
+    needed = READINGS if any(one.unknown_class for one in members) else (USUAL_READING,)
     return {reading: make(reading) for reading in needed}
 
 

@@ -15,7 +15,7 @@ from socrates import pareto
 
 from ..results import Results, mean_and_band
 from ..style import Style
-from ..vocabulary import READINGS, SPLITS, USUAL_READING
+from ..vocabulary import SPLITS, USUAL_READING
 from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, annotate_apart, line_handle, method_handle, tidy
@@ -80,7 +80,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     """The paths, with a slider for the epochs, and the ends."""
     longest = max((len(one.epochs) for one in members), default=0)
     paths = epoch_paths(members, every=max(1, math.ceil(longest / PATH_POINTS)))
-    found = by_reading(members, tuple(READINGS), lambda reading: final_points(members, "test", reading))
+    found = by_reading(members, lambda reading: final_points(members, "test", reading))
     ends = {reading: _final_figure(points, members, look) for reading, points in found.items() if points}
     through = {USUAL_READING: "validation, mean over seeds"}
     ringed = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}

@@ -15,7 +15,7 @@ from socrates.metrics.binning import bin_edges
 from ..results import Results
 from ..statistics import mean_std
 from ..style import Style
-from ..vocabulary import READINGS, USUAL_READING
+from ..vocabulary import USUAL_READING
 from .chart import SYMBOLS, Chart, Json, Section, axis_title, by_reading, figure, numbers, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
@@ -91,7 +91,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     """A card for each method."""
     made: list[Chart] = []
     for place, one in enumerate(members):
-        found = by_reading([one], tuple(READINGS), lambda reading, one=one: reliability_of(one, reading=reading))
+        found = by_reading([one], lambda reading, one=one: reliability_of(one, reading=reading))
         figures = {reading: _figure(data, place, look[one.label]) for reading, data in found.items()}
         captions = {reading: in_words(data) for reading, data in found.items()}
         made.append(Chart(f"reliability-{place}", one.label, figures, captions, "square", place))

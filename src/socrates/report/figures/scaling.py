@@ -10,7 +10,7 @@ import numpy as np
 from ..comparisons import scaled_table
 from ..results import Results
 from ..style import Style
-from ..vocabulary import READINGS, SCALERS, USUAL_READING, scaler_of
+from ..vocabulary import SCALERS, USUAL_READING, scaler_of
 from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
 from .compose import Drawing, Panel
 from .ink import Handles, line_handle
@@ -42,7 +42,7 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """A line for each method, from its ECE before to those after."""
-    found = by_reading(members, tuple(READINGS), lambda reading: scaled_points(members, reading=reading))
+    found = by_reading(members, lambda reading: scaled_points(members, reading=reading))
     made = {reading: _figure(points, members) for reading, points in found.items() if points}
     words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
     used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
