@@ -117,7 +117,7 @@ def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched(words, names):
         (["sweep", "nothing.py", "--epochs", "3"], "--epochs has no place beside it"),
         (["sweep", "--methods", "focal:gamma=x"], "must be a number like"),
         (["sweep", "--methods", "focal:gamma=-1"], "gamma must be at least 0"),
-        (["sweep", "--methods", "ce", "--gamma", "3"], "there is no option '--gamma'"),
+        (["sweep", "--methods", "ce", "--gamma", "3"], "there is no option --gamma"),
     ],
 )
 def test_mistakes_are_told_before_any_process(run, tmp_path, no_process, words, message):

@@ -21,6 +21,7 @@ from processes import whole_lines
 from rich.console import Console
 
 from socrates import cli
+from socrates.cli.commands import COMMANDS
 from socrates.engine import evaluate, run_all, train
 from socrates.engine.events import Closed, EpochDone, Started, Stepped
 from socrates.engine.guard import held
@@ -113,7 +114,7 @@ TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
         ([*TRAIN, "--device", "abacus"], "the device abacus with precision 32-true cannot be used here"),
         ([*TRAIN, "--image-size", "-3"], "image_size must be a number of pixels of at least 1, got -3"),
         ([*TRAIN, "--width", "0"], "width"),
-        (["train", "digits", "mlp", "ce", "--gamma", "1"], "--gamma is unknown"),
+        (["train", "digits", "mlp", "ce", "--gamma", "1"], "there is no option --gamma: choose from --out, "),
         (["train", "folder:nowhere", "mlp", "ce"], "nowhere is no folder"),
         (["train", "digits", "vgg16", "ce"], "vgg16"),
         (["train", "digits", "mlp", "sat", "--start-epoch", "150"], "sat would never act: .*the run has 150"),
@@ -228,7 +229,7 @@ def test_only_what_continues_says_so(capsys, monkeypatch, command, continues):
         raise KeyboardInterrupt
 
     words = {"train": ["digits", "mlp", "ce"], "sweep": ["--methods", "ce"]}.get(command, [])
-    monkeypatch.setitem(cli.COMMANDS, command, (cli.COMMANDS[command][0], stop))
+    monkeypatch.setitem(COMMANDS, command, (COMMANDS[command][0], stop))
     assert cli.main([command, *words]) == 130
     assert ("continues" in capsys.readouterr().err) is continues
 
@@ -419,6 +420,6 @@ def test_warnings_show_no_source_line(capsys, monkeypatch):
             warnings.simplefilter("always")
             warnings.warn("SVHN: too few [samples]", UserWarning, stacklevel=1)
 
-    monkeypatch.setitem(cli.COMMANDS, "list", (cli.COMMANDS["list"][0], warn))
+    monkeypatch.setitem(COMMANDS, "list", (COMMANDS["list"][0], warn))
     assert cli.main(["list"]) == 0
     assert capsys.readouterr().err == "warning: SVHN: too few [samples]\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import io
 import re
 import shlex
@@ -128,8 +129,6 @@ class Named(Training):
 
 def parse(kind: type, words: Sequence[str], prog: str) -> Any:
     """The options of a command; one that is not there is answered with the nearest one that is."""
-    from socrates.names import unknown
-
     if issubclass(kind, Named):
         kind = with_options(kind, words)
     words = ["--help"] if {"-h", "--help"} & set(words) else words
@@ -137,7 +136,10 @@ def parse(kind: type, words: Sequence[str], prog: str) -> Any:
     if rest and not rest[0].startswith("-"):
         raise ValueError(f"{rest[0]!r} was not expected here: see {prog} --help")
     if rest:
-        raise ValueError(f"there is no option {unknown(rest[0].partition('=')[0], flags(kind))}")
+        word, known = rest[0].partition("=")[0], flags(kind)
+        near = difflib.get_close_matches(word.strip("-"), [flag[2:] for flag in known], n=1)
+        hint = f", did you mean --{near[0]}? Choose" if near else ": choose"
+        raise ValueError(f"there is no option {word}{hint} from {', '.join(known)}")
     return options
 
 
