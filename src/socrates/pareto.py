@@ -34,7 +34,7 @@ def distances(points: Iterable[Any], key: Key = None) -> list[float]:
 
     An axis on which all are equal counts as 0. See `front` for what a point may be.
 
-    >>> distances([(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)])
+    >>> [round(distance, 9) for distance in distances([(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)])]
     [1.0, 1.0, 0.5]
     """
     return _distances(_read(list(points), key))
