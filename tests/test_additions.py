@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from socrates import data, methods, models
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.names import option_help
+from socrates.records import Run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 FILES = dict(re.findall(r"```python\n# (my_\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
@@ -26,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_page_has_every_file():
-    assert list(FILES) == ["my_methods.py", "my_models.py", "my_data.py", "my_study.py"]
+    assert list(FILES) == ["my_methods.py", "my_models.py", "my_data.py", "my_scalers.py", "my_study.py"]
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,16 @@ def test_what_is_documented_trains(folder, dataset, model, method):
 def test_their_options_are_read_from_their_signatures(folder, package, name, options):
     assert package.options(name) == options
     assert option_help(package.factory(name)).keys() == options.keys()
+
+
+def test_a_scaler_from_outside_stands_in_evaluation_and_tables(folder):
+    program = """
+import my_scalers
+from socrates.cli import main
+assert main("train digits mlp ce --epochs 2 --num-train 60 --out runs --device cpu".split()) == 0
+assert main("report runs --out report".split()) == 0
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=folder)
+    (run,) = (folder / "runs").iterdir()
+    assert Run(run).evaluation().scalers == ("none", "temperature", "vector", "matrix", "prior")
+    assert "+ PS" in (folder / "report" / "tables" / "test-posthoc.md").read_text()
