@@ -224,6 +224,21 @@ def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
     assert float(nll(scaler(logits[rest]), labels[rest])) <= allowed
 
 
+@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+def test_an_absent_class_that_looks_like_another_is_no_trap(make):
+    # Classes 0 and 1 are often taken for each other: without labels of class 0, its column only tells of class 1.
+    logits, labels = confident(10_000, 6)
+    alike = torch.rand(10_000, generator=torch.Generator().manual_seed(0)) < 0.4
+    logits[:, 0] += 6 * ((labels == 1) & alike)
+    logits[:, 1] += 6 * ((labels == 0) & alike)
+    fit = (labels != 0).nonzero().squeeze(1)[:3000]
+    rest = torch.ones(10_000, dtype=torch.bool)
+    rest[fit] = False
+    temperature, scaler = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), make()))
+    allowed = float(nll(temperature(logits[rest]), labels[rest])) + 0.01
+    assert float(nll(scaler(logits[rest]), labels[rest])) <= allowed
+
+
 def test_the_trap_of_few_samples_is_real():
     logits, labels = confident(10_000, 50)
     fit, rest = slice(0, 1000), slice(1000, None)

@@ -53,7 +53,11 @@ class AffineScaling(Scaler):
         strength = self._automatic_strength(known, y) if isinstance(given, str) else float(given or 0.0)
         objective = AffineNLL(known, y, self.structure, temperature.b)
         theta, self.strength, self.report = _minimum(objective, temperature, strength)
-        _warn(name, self.report, temperature.warning if self.strength > 0 else _separable(self.report))
+        # A penalty ends what the scales gain by growing, but not the temperature that they are drawn to.
+        limit = _separable(self.report)
+        _warn(
+            name, self.report, temperature.warning if self.strength == math.inf or (limit and self.strength) else limit
+        )
         on_logits = objective.on_logits(theta)
         scale, bias = on_logits[:, :-1].squeeze(1), on_logits[:, -1]
         if unknown_class:

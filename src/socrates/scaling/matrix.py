@@ -15,7 +15,7 @@ from socrates.scaling.temperature import fit_inverse_temperature
 # From "temperature scaling itself" to "almost free", in half decades.
 STRENGTHS = (math.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
 # No fold sees what a weaker penalty does to the samples of a class without labels, however many rows there are.
-WEAKEST_UNSEEN = 0.1
+WEAKEST_UNSEEN = 0.03
 NUM_FOLDS = 5
 # Beyond this many logits one fold, of many rows then, ranks the strengths as well as five.
 ONE_FOLD_ABOVE = 2**22
@@ -32,7 +32,7 @@ class MatrixScaling(AffineScaling):
     cross-validation on the fit data over infinity and half decades from 1 to 1e-6, taking the largest strength within
     one standard error of the best, and infinity within three, so that scarce data end in temperature scaling.
     The strength used is in `strength`. A class without labels keeps row and column of temperature scaling and bias 0,
-    and cross-validation then ends at 0.1. Only an unknown last column, declared by `unknown_class=True`, is ruled out:
+    and cross-validation then ends at 0.03. Only an unknown last column, declared by `unknown_class=True`, is ruled out:
     its bias is lowered until its gradient is below 1e-7.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])

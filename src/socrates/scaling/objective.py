@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from socrates.scaling.newton import conjugate_gradients
+
 Structure = Literal["diagonal", "full"]
 
 CHUNK_ELEMENTS = 2**18
@@ -72,6 +74,10 @@ class AffineNLL:
         excess = theta - self.centre
         value = total / len(self.labels) + 0.5 * float((self.penalty * excess.square()).sum())
         return value, self._allowed(self.on_logits(gradient) / len(self.labels) + self.penalty * excess)
+
+    def direction(self, gradient: Tensor, forcing: float) -> Tensor:
+        """Newton's step to a relative residual of `forcing`."""
+        return conjugate_gradients(self.curvature, self.precondition, gradient, forcing)
 
     def curvature(self, direction: Tensor) -> Tensor:
         """Second derivative times direction."""
