@@ -17,7 +17,7 @@ class VectorScaling(AffineScaling):
     The objective is mean NLL + strength / 2 * (|T scale - 1|^2 + |bias|^2), T being the temperature of temperature
     scaling, which is strength infinity. `regularization` is a strength >= 0, None for no penalty, with which few
     samples a class let the scales grow without bound, or "structured" (default): 4 classes / rows, twice the ridge of
-    structured vector scaling (Berta et al. 2025). The strength used is in `strength`. The biases sum to 0 over the
+    structured vector scaling as in probmetrics. The strength used is in `strength`. The biases sum to 0 over the
     classes that occur; a class without labels keeps temperature scaling's scale and bias 0. Only an unknown last
     column, declared by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
