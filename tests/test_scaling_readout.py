@@ -108,7 +108,7 @@ def test_the_limit_of_a_small_temperature_is_named():
 
 
 def test_says_when_it_is_not_converged(monkeypatch):
-    monkeypatch.setattr("socrates.scaling.readout.MAX_STEPS", 0)
+    monkeypatch.setattr("socrates.scaling.newton.MAX_STEPS", 0)
     logits, labels = with_unknown(800, 4, 2.0, -1.0)
     with pytest.warns(UserWarning, match="ReadoutScaling: stopped after 0 steps at a gradient norm of .*not converged"):
         scaler = ReadoutScaling().fit(logits, labels)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from socrates.scaling.newton import conjugate_gradients
+
 Structure = Literal["diagonal", "full"]
 
 CHUNK_ELEMENTS = 2**18
@@ -21,7 +23,8 @@ class AffineNLL:
     diagonal one. The centre, A = I and a = 0, is temperature scaling with T = 1 / b; working on b z makes the penalty,
     one number or a tensor like theta, independent of the logits' scale. Adding the same bias (or row of a full matrix)
     to all classes changes no probability, so deviations sum to 0. A class without labels stays at the centre, and the
-    others are fitted as if it did not exist: they must not learn to rule it out.
+    others are fitted as if it did not exist, neither ruling it out nor reading its column: on the samples that show
+    what either does there is no label.
     """
 
     def __init__(self, logits: Tensor, labels: Tensor, structure: Structure, b: float) -> None:
@@ -32,6 +35,8 @@ class AffineNLL:
         identity = torch.eye(num_classes, num_classes + 1, dtype=torch.float64, device=logits.device)
         self.centre = identity if self.full else torch.stack([identity.diagonal(), identity[:, -1]], dim=1)
         self.absent = labels.bincount(minlength=num_classes) == 0
+        unread = torch.nn.functional.pad(self.absent, (0, 1)) if self.full else self.absent.new_zeros(2)
+        self.held = self.absent[:, None] | unread
         wide = logits.dtype == torch.float64 or logits.numel() <= SMALL[structure]
         self.probs = logits.new_empty(logits.shape, dtype=torch.float64 if wide else torch.float32)
         self.variances = torch.empty(0)  # mean p_k (1 - p_k) where it was last evaluated, (C,)
@@ -69,6 +74,10 @@ class AffineNLL:
         excess = theta - self.centre
         value = total / len(self.labels) + 0.5 * float((self.penalty * excess.square()).sum())
         return value, self._allowed(self.on_logits(gradient) / len(self.labels) + self.penalty * excess)
+
+    def direction(self, gradient: Tensor, forcing: float) -> Tensor:
+        """Newton's step to a relative residual of `forcing`."""
+        return conjugate_gradients(self.curvature, self.precondition, gradient, forcing)
 
     def curvature(self, direction: Tensor) -> Tensor:
         """Second derivative times direction."""
@@ -117,12 +126,11 @@ class AffineNLL:
         return total / len(self.labels)
 
     def _allowed(self, change: Tensor) -> Tensor:
-        """The change without what is common to all classes that occur; those that do not have none."""
-        occurs = ~self.absent[:, None]
-        common = change.sum(dim=0) / occurs.sum()
+        """The change without what is common to all classes that occur, and none of what is held."""
+        common = change.sum(dim=0) / (~self.absent).sum()
         if not self.full:
             common[0] = 0.0
-        return change - common * occurs
+        return (change - common).masked_fill_(self.held, 0.0)
 
 
 def chunks(logits: Tensor) -> Iterator[slice]:

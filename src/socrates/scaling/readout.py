@@ -2,14 +2,15 @@
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
 from socrates.scaling.inputs import Array, check_fit
+from socrates.scaling.newton import minimize
 from socrates.scaling.rowsums import RowSums, slope
 from socrates.scaling.scaler import CONVERGED, FitReport, Scaler
 from socrates.scaling.temperature import HOPELESS, fit_inverse_temperature
@@ -22,14 +23,11 @@ KNOWN_FACTORS = (0.7, 1.0, 1.4)
 COARSE_ROWS, COARSE_ELEMENTS = 2000, 2**20
 # Descents from the lowest valleys of the coarse search, first on its rows, then on all of them.
 NUM_VALLEYS, NUM_DESCENTS = 4, 2
-# Valleys that are higher than the lowest by more than the error of so few rows are left out.
-IN_DOUBT = 0.05
-# Where to look for the best bias: around the two columns' balance, and in each of so many blocks of sharp turns.
-BALANCES = (-12.0, -9.0, -7.0, -5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 7.0)
-NUM_BLOCKS = 16
-# On the larger of the gradients by (T, bias) and by (log T, bias), and on the one by bias alone.
-TOLERANCE, BIAS_TOLERANCE = 2e-7, 1e-13
-MAX_STEPS = 100
+# Where to look for the best bias: around the two columns' balance, and at so many sharp turns.
+BALANCES = tuple(range(-13, 14))
+NUM_TURNS = 24
+# On the larger of the gradients by (T, bias) and by (log T, bias).
+TOLERANCE = 1e-8
 # At this bias below the closest call, the unknown column's probability is under 1e-17 for every row.
 RULED_OUT = 40.0
 # NLLs that differ by less than this are the same.
@@ -77,10 +75,10 @@ class ReadoutScaling(Scaler):
         if not unknown_class:
             raise ValueError("ReadoutScaling.fit needs an unknown last column: use TemperatureScaling without one")
         z, y = check_fit(logits, labels, "ReadoutScaling", unknown_class)
-        point, self.report, warning = fit_readout(z, y)
+        b, found, self.report, warning = fit_readout(z, y)
         if warning:
-            warnings.warn(f"ReadoutScaling: {warning}; T = {1 / point.b:.4g}", stacklevel=2)
-        temperature, bias = (torch.tensor(value, dtype=torch.float64) for value in (1 / point.b, point.bias))
+            warnings.warn(f"ReadoutScaling: {warning}; T = {1 / b:.4g}", stacklevel=2)
+        temperature, bias = (torch.tensor(value, dtype=torch.float64) for value in (1 / b, found))
         self._remember(z.device, z.shape[1], temperature=temperature, bias=bias)
         return self
 
@@ -96,27 +94,18 @@ class ReadoutScaling(Scaler):
 
 @dataclass(frozen=True)
 class Point:
-    """NLL at (log b, bias) with gradient and second derivatives in those coordinates; b = 1 / T."""
+    """NLL at b = 1 / T and bias."""
 
+    value: float
     b: float
     bias: float
-    value: float
-    gradient: tuple[float, float]
-    hessian: tuple[float, float, float]
-
-    @property
-    def gradient_norm(self) -> float:
-        """Length of the gradient by T and bias."""
-        return math.hypot(self.gradient[0] * self.b, self.gradient[1])
-
-    @property
-    def steepness(self) -> float:
-        """Length of the gradient by bias and by T or log T, whichever is steeper."""
-        return math.hypot(self.gradient[0] * max(self.b, 1.0), self.gradient[1])
 
 
 class SpreadNLL:
-    """Mean of -log(s_y + s_unknown / c), from the known columns' row sums and two numbers a row."""
+    """Mean of -log(s_y + s_unknown / c) by theta = (b, bias), from the known columns' row sums and two numbers a row.
+
+    In b = 1 / T the valleys that lead to T = 0 are straight: bias = balance - k b.
+    """
 
     def __init__(self, logits: Tensor, labels: Tensor, exact: bool = False) -> None:
         self.sums = RowSums(logits[:, :-1], exact=exact)
@@ -124,192 +113,128 @@ class SpreadNLL:
         self.u_unknown = self.sums.relative(logits[:, -1])
         self.log_c = math.log(logits.shape[1] - 1)
         self.rounding = 1e-13 if self.sums.dtype == torch.float64 else 1e-9
-
-    def bounds(self) -> tuple[float, float]:
-        """Smallest and largest b, from the spread of the known logits within a row."""
         b = self.sums.hottest
         spread = math.sqrt(max(slope(self.sums.at(b, 2), self.u_true, b).second, 0.0))
-        return (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else (1.0, 1.0)
+        # Smallest and largest b.
+        self.low, self.high = (
+            (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else (1.0, 1.0)
+        )
+        self.b, self.bias = 1.0, 0.0
+        self.step = torch.zeros(2, dtype=torch.float64)
 
-    def descend(self, start: Point, bounds: tuple[float, float]) -> tuple[Point, int]:
-        """Newton's method along the valley: one step in log b, then the bias that belongs to it."""
-        low, high = (math.log(bound) for bound in bounds)
-
-        def step(point: Point) -> float:
-            aa, ab, bb = point.hessian
-            curve = abs(aa - ab * ab / bb if bb > 1e-12 else aa)
-            here = math.log(point.b)
-            downhill = -point.gradient[0] / max(curve, 1e-300)
-            return min(max(downhill, -1.0, low - here), 1.0, high - here)
-
-        def move(point: Point, by_log_b: float) -> Point:
-            # The best bias to first order; where the NLL is flat in the bias, the same gap takes half.
-            b = point.b * math.exp(by_log_b)
-            _, ab, bb = point.hessian
-            by_b = -ab / point.b / bb if bb > 1e-12 else point.bias / point.b
-            return Section(self, b).descend(point.bias + by_b * (b - point.b))
-
-        first = Section(self, start.b).descend(start.bias)
-        return _descend(first, step, move, lambda point: point.steepness, TOLERANCE, self.rounding)
-
-
-class Section:
-    """The NLL at one b. It is a constant + mean of softplus(bias - open) - softplus(bias - close), two turns a row.
-
-    At `open` the unknown column takes half of a row's probability, at `close` half of its true class's.
-    """
-
-    def __init__(self, nll: SpreadNLL, b: float) -> None:
-        self.nll, self.b = nll, b
-        s0, s1, s2 = nll.sums.at(b, 3).near(b, 3)
-        self.log_known, self.mean = s0.log(), s1 / s0
-        self.variance = s2 / s0 - self.mean * self.mean
-        self.open = self.log_known - b * nll.u_unknown
-        self.close = b * nll.u_true + nll.log_c - b * nll.u_unknown
-
-    def point(self, bias: float) -> Point:
-        """Value and derivatives at a bias."""
-        b, d, u = self.b, self.nll.u_unknown, self.nll.u_true
-        v = b * d + bias
-        log_all = torch.logaddexp(self.log_known, v)
-        log_true = torch.logaddexp(b * u, v - self.nll.log_c)
+    def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
+        """Value and gradient at theta, where `direction` and `norm` then are taken."""
+        self.b, self.bias = b, bias = min(max(float(theta[0]), self.low), self.high), float(theta[1])
+        s0, s1, s2 = self.sums.at(b, 3).near(b, 3)
+        log_known, mean = s0.log(), b * s1 / s0
+        variance = b * b * s2 / s0 - mean * mean
+        true, unknown = b * self.u_true, b * self.u_unknown + bias
+        value = torch.logaddexp(log_known, unknown) - torch.logaddexp(true, unknown - self.log_c)
         # The unknown's share of all and of the true class.
-        s, r = (bias - self.open).sigmoid(), (bias - self.close).sigmoid()
-        wide, narrow = s * (1 - s), r * (1 - r)
-        by_b = b * float(((1 - s) * self.mean + s * d - (1 - r) * u - r * d).mean())
-        bb = float(((1 - s) * self.variance + wide * (d - self.mean).square() - narrow * (d - u).square()).mean())
-        cross = float((wide * (d - self.mean) - narrow * (d - u)).mean())
-        gradient = (by_b, float((s - r).mean()))
-        hessian = (b * b * bb + by_b, b * cross, float((wide - narrow).mean()))
-        return Point(b, bias, float((log_all - log_true).mean()), gradient, hessian)
+        s, r = (unknown - log_known).sigmoid(), (unknown - self.log_c - true).sigmoid()
+        wide, narrow, over, above = s * (1 - s), r * (1 - r), unknown - mean, unknown - true
+        # By a common factor of b and bias, and by the bias: in these a valley is round enough to limit steps.
+        gradient = torch.stack([mean + s * over - true - r * above, s - r]).mean(dim=1)
+        bb = (1 - s) * variance + wide * over.square() - narrow * above.square()
+        cross = wide * over - narrow * above
+        hessian = torch.stack([bb, cross, cross, wide - narrow]).mean(dim=1).view(2, 2)
+        curves, basis = cast("tuple[Tensor, Tensor]", torch.linalg.eigh(hessian))  # pyright: ignore[reportUnknownMemberType]
+        # Downhill where the NLL is not convex, and no step that is longer than 1.
+        curves = curves.abs().clamp(min=float(gradient.square().sum().sqrt()) + 1e-300)
+        by_factor, by_bias = -basis @ (basis.T @ gradient / curves)
+        self.step = torch.stack([b * by_factor, bias * by_factor + by_bias])
+        gradient[0] = (gradient[0] - bias * gradient[1]) / b
+        return float(value.mean()), gradient
 
-    def ruled_out(self) -> Point:
-        """The limit of a bias towards -infinity, as a finite bias."""
-        return self.point(-RULED_OUT - max(0.0, self.b * float(self.nll.u_unknown.max())))
+    def direction(self, gradient: Tensor, forcing: float) -> Tensor:
+        """Newton's step, from the gradient that was last found."""
+        return self.step
 
-    def best(self, num_descents: int = 3, tolerance: float = BIAS_TOLERANCE) -> Point:
-        """The lowest point over all biases: descents from the lowest candidates, not all in the same place."""
-        candidates = self._candidates()
-        values = [softplus(bias - self.open).sub_(softplus(bias - self.close)).mean() for bias in candidates]
-        found: list[Point] = []
-        for index in torch.stack(values).argsort()[: 4 * num_descents]:
-            bias = float(candidates[index])
-            if len(found) < num_descents and all(abs(bias - other.bias) > 1 for other in found):
-                found.append(self.descend(bias, tolerance))
-        return min(found, key=lambda point: point.value)
+    def norm(self, gradient: Tensor) -> float:
+        """Length of the gradient by bias and by T or log T, whichever is steeper."""
+        return self._length(gradient, max(self.b, 1.0))
 
-    def _candidates(self) -> Tensor:
-        """Biases around the balance, and the lowest turns of the NLL with max(0, x) for softplus, exact as T -> 0."""
-        turns, order = torch.cat([self.open, self.close]).sort()
-        slopes = torch.where(order < len(self.open), 1.0, -1.0).double().cumsum(0)
-        gaps = turns.diff()
-        heights = torch.cat([turns.new_zeros(1), (slopes[:-1] * gaps).cumsum(0)])
-        blocks = torch.arange(len(turns)).tensor_split(min(NUM_BLOCKS, len(turns)))
-        lowest = turns[[int(block[heights[block].argmin()]) for block in blocks]]
-        # Amid a flat stretch softplus adds nothing, while it raises a sharp bottom by up to log 2 for each turn there.
-        flat = ((slopes[:-1] == 0) & (gaps > 1)).nonzero().squeeze(1)
-        flat = flat[heights[flat].argsort()[:NUM_BLOCKS]]
-        balance = -self.b * float(self.nll.u_unknown.median())
-        around = balance + torch.tensor(BALANCES, dtype=torch.float64)
-        return torch.cat([around, lowest - 1, lowest, lowest + 1, turns[flat] + gaps[flat] / 2])
+    def _length(self, gradient: Tensor, factor: float) -> float:
+        return math.hypot(float(gradient[0]) * self.b * factor, float(gradient[1]))
 
-    def descend(self, bias: float, tolerance: float = BIAS_TOLERANCE) -> Point:
-        """Newton's method in the bias alone."""
+    def descend(self, start: Point) -> tuple[Point, int]:
+        """The minimum whose valley holds the start, and the steps to it."""
+        theta = torch.tensor([start.b, start.bias], dtype=torch.float64)
+        found = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
+        return Point(self.evaluate(found.theta)[0], self.b, self.bias), found.num_steps
 
-        def step(point: Point) -> float:
-            return min(max(-point.gradient[1] / max(abs(point.hessian[2]), 1e-300), -4.0), 4.0)
+    def at(self, b: float, bias: float) -> tuple[Point, float]:
+        """The point, and the length of the gradient by T and bias there."""
+        value, gradient = self.evaluate(torch.tensor([b, bias], dtype=torch.float64))
+        return Point(value, b, bias), self._length(gradient, b)
 
-        def move(point: Point, by_bias: float) -> Point:
-            return self.point(point.bias + by_bias)
+    def lowest(self, b: float) -> Point:
+        """The lowest point at b among biases around the balance and where the NLL turns.
 
-        return _descend(
-            self.point(bias), step, move, lambda point: abs(point.gradient[1]), tolerance, self.nll.rounding
-        )[0]
+        As a function of the bias it is a constant + mean of softplus(bias - open) - softplus(bias - close): two turns a
+        row, where the unknown column takes half of its probability and half of its true class's. With max(0, x) for
+        softplus, exact as T -> 0, the minimum is at a turn, or anywhere on a flat stretch between two.
+        """
+        log_known = self.sums.at(b, 3).near(b, 1)[0].log()
+        opening = log_known - b * self.u_unknown
+        closing = b * (self.u_true - self.u_unknown) + self.log_c
+        turns, order = torch.cat([opening, closing]).sort()
+        slopes = torch.where(order < len(opening), 1.0, -1.0).double().cumsum(0)
+        heights = pad((slopes[:-1] * turns.diff()).cumsum(0), (1, 0))
+        lowest = heights.argsort()[:NUM_TURNS]
+        between = (turns[lowest] + turns[(lowest + 1).clamp(max=len(turns) - 1)]) / 2
+        around = torch.tensor(BALANCES) - b * self.u_unknown.median()
+        biases = torch.cat([around, turns[lowest], between])
+        values = torch.stack([(softplus(bias - opening) - softplus(bias - closing)).mean() for bias in biases])
+        index = int(values.argmin())
+        return Point(float(values[index] + (log_known - b * self.u_true).mean()), b, float(biases[index]))
 
-
-def _descend(
-    point: Point,
-    newton_step: Callable[[Point], float],
-    move: Callable[[Point, float], Point],
-    steepness: Callable[[Point], float],
-    tolerance: float,
-    rounding: float,
-) -> tuple[Point, int]:
-    """Newton's method with halved steps along one line: where it ends, and after how many steps."""
-    for num_steps in range(MAX_STEPS):
-        if steepness(point) < tolerance:
-            return point, num_steps
-        change = newton_step(point)
-        while abs(change) > 1e-10:
-            new = move(point, change)
-            rise = new.value - point.value
-            # Near the minimum a step gains less than the value's rounding: there the gradient decides.
-            if rise < -rounding or (rise <= rounding and steepness(new) < steepness(point)):
-                break
-            change /= 2
-        else:
-            return point, num_steps
-        point = new
-    return point, MAX_STEPS
+    def ruled_out(self, b: float) -> float:
+        """A finite bias that is as good as -infinity."""
+        return -RULED_OUT - max(0.0, b * float(self.u_unknown.max()))
 
 
-def fit_readout(logits: Tensor, labels: Tensor) -> tuple[Point, FitReport, str]:
+def fit_readout(logits: Tensor, labels: Tensor) -> tuple[float, float, FitReport, str]:
     """Minimises the NLL over T and bias: a coarse search, descents from its valleys, then a look at the limits.
 
-    Returns the best point, the report, and what to warn of (empty if nothing).
+    Returns 1 / T, the bias, the report, and what to warn of (empty if nothing).
     """
     nll = SpreadNLL(logits, labels)
-    before = Section(nll, 1.0).point(0.0)
-    bounds = nll.bounds()
+    before, _ = nll.at(1.0, 0.0)
     known = fit_inverse_temperature(logits[:, :-1], labels)
-    starts = sorted(_valleys(nll, logits, labels, known.b, bounds), key=lambda start: start.value)
-    descents = [nll.descend(start, bounds) for start in starts[:NUM_DESCENTS]]
-    point, steps = min(descents, key=lambda descent: descent[0].value)
-    if before.value < point.value:  # possible only where the coarse search saw too few rows
-        point, steps = nll.descend(before, bounds)
-    if point.gradient_norm >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
+    starts = sorted((nll.lowest(b) for b in _valleys(nll, logits, labels, known.b)), key=lambda start: start.value)
+    cold = nll.lowest(nll.high)
+    point, steps = min((nll.descend(start) for start in starts[:NUM_DESCENTS]), key=lambda found: found[0].value)
+    if min(before.value, cold.value) < point.value - SAME:
+        point, steps = nll.descend(min(before, cold, key=lambda start: start.value))
+    if nll.at(point.b, point.bias)[1] >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
         nll = SpreadNLL(logits, labels, exact=True)
-        point, more = nll.descend(point, bounds)
+        point, more = nll.descend(point)
         steps += more
-    cold, hot = (Section(nll, b).best() if bounds[0] < bounds[1] else point for b in reversed(bounds))
-    if cold.value < point.value - CONVERGED:
-        point = cold
-    warning = _warning(point, steps, cold)
+    limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
     if known.report.nll_after <= point.value + SAME:
-        point, steps, warning = Section(nll, known.b).ruled_out(), known.report.num_iterations, known.warning
-    elif bounds[0] < bounds[1] and hot.value <= point.value + SAME:
-        point, warning = hot, HOPELESS
+        point, steps, limit = Point(0.0, known.b, nll.ruled_out(known.b)), known.report.num_iterations, known.warning
+    elif point.value >= nll.log_c - SAME:
+        point, limit = nll.lowest(nll.low), HOPELESS
+    point, gradient_norm = nll.at(point.b, point.bias)
+    if not limit and gradient_norm >= CONVERGED:
+        limit = (
+            f"stopped after {steps} steps at a gradient norm of {gradient_norm:.1e}, above {CONVERGED:.0e}; "
+            f"the fit is usable but not converged"
+        )
     after = min(before.value, point.value)
-    return point, FitReport(len(logits), steps, point.gradient_norm, before.value, after), warning
+    return point.b, point.bias, FitReport(len(logits), steps, gradient_norm, before.value, after), limit
 
 
-def _warning(point: Point, steps: int, cold: Point) -> str:
-    if cold is point or cold.value <= point.value + SAME:
-        return SURE_OR_UNKNOWN
-    if point.gradient_norm < CONVERGED:
-        return ""
-    return (
-        f"stopped after {steps} steps at a gradient norm of {point.gradient_norm:.1e}, above {CONVERGED:.0e}; "
-        f"the fit is usable but not converged"
-    )
-
-
-def _valleys(
-    nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float, bounds: tuple[float, float]
-) -> list[Point]:
-    """The lowest valleys of the NLL along b, each at its best bias: found on some rows, measured on all."""
+def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> list[float]:
+    """Where the NLL's lowest valleys along b are on some of the rows."""
     rows = min(COARSE_ROWS, max(256, COARSE_ELEMENTS // logits.shape[1]))
     stride = max(1, len(logits) // rows)
     coarse = SpreadNLL(logits[::stride], labels[::stride]) if stride > 1 else nll
-    unit = bounds[0] * HOTTEST
+    unit = nll.low * HOTTEST
     tried = {1.0, *(factor * unit for factor in COARSE_FACTORS), *(factor * b_known for factor in KNOWN_FACTORS)}
-    inside = sorted(min(max(b, bounds[0]), bounds[1]) for b in tried)
-    points = [Section(coarse, b).best(1, 1e-4) for b in inside]
+    points = [coarse.lowest(b) for b in sorted(min(max(b, nll.low), nll.high) for b in tried)]
     padded = [math.inf, *(point.value for point in points), math.inf]
     lowest = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value <= min(left, right)]
     lowest = sorted(lowest, key=lambda point: point.value)[:NUM_VALLEYS]
-    if stride == 1:
-        return lowest
-    lowest = [coarse.descend(point, bounds)[0] for point in lowest]
-    best = min(point.value for point in lowest)
-    return [Section(nll, point.b).best() for point in lowest if point.value < best + IN_DOUBT]
+    return [point.b if stride == 1 else coarse.descend(point)[0].b for point in lowest]

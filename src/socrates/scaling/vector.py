@@ -1,20 +1,25 @@
 """Vector scaling: one scale and one bias a column."""
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from socrates.scaling.affine import AffineScaling, Regularization
+from socrates.scaling.affine import AffineScaling
 from socrates.scaling.inputs import Array
+
+STRUCTURED = 4.0
 
 
 class VectorScaling(AffineScaling):
     """Maps logits z to scale * z + bias, one pair a column, with the least regularised NLL on the data it is fitted on.
 
     The objective is mean NLL + strength / 2 * (|T scale - 1|^2 + |bias|^2), T being the temperature of temperature
-    scaling, which is strength infinity. `regularization` is "cv" (no weaker than half of classes / rows), a strength or
-    None as in `MatrixScaling`: without it and with few samples a class the scales grow without bound. The biases sum to
-    0 over the classes that occur; a class without labels keeps temperature scaling's scale and bias 0. Only an unknown
-    last column, declared by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
+    scaling, which is strength infinity. `regularization` is a strength >= 0, None for no penalty, with which few
+    samples a class let the scales grow without bound, or "structured" (default): 4 classes / rows, twice the ridge of
+    structured vector scaling as in probmetrics. The strength used is in `strength`. The biases sum to 0 over the
+    classes that occur; a class without labels keeps temperature scaling's scale and bias 0. Only an unknown last
+    column, declared by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> VectorScaling(regularization=0.1).fit(logits, torch.tensor([0, 1, 1, 0, 0]))
@@ -22,11 +27,11 @@ class VectorScaling(AffineScaling):
     """
 
     title, short = "vector scaling", "VS"
-    structure = "diagonal"
+    structure, automatic = "diagonal", "structured"
     scale: Tensor
     bias: Tensor
 
-    def __init__(self, regularization: Regularization = "cv") -> None:
+    def __init__(self, regularization: Literal["structured"] | float | None = "structured") -> None:
         super().__init__(regularization)
         self._remember(torch.device("cpu"), 0, scale=torch.ones(0), bias=torch.zeros(0))
 
@@ -39,3 +44,6 @@ class VectorScaling(AffineScaling):
     def affine(self) -> tuple[Tensor, Tensor]:
         """Scale and bias."""
         return self.scale, self.bias
+
+    def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
+        return STRUCTURED * logits.shape[1] / len(labels)
