@@ -19,6 +19,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 import socrates
 from socrates import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 from socrates.losses import KeyQueue, adaptive_target, brier_loss, focal_loss, sat_loss, socrates_loss
+from socrates.losses.adaptive import moved_target
 
 NUM_SAMPLES, NUM_CLASSES, BATCH = 20, 4, 8
 REMEMBERING = {"socrates": lambda **k: SocratesLoss(NUM_SAMPLES, **k), "sat": lambda **k: SATLoss(NUM_SAMPLES, **k)}
@@ -92,6 +93,12 @@ def test_target_over_the_other_softmax(name):
     true = labels[:, None]
     torch.testing.assert_close(all_columns.target[index], 0.5 + 0.5 * logits.softmax(1).gather(1, true).squeeze(1))
     torch.testing.assert_close(known.target[index], 0.5 + 0.5 * logits[:, :-1].softmax(1).gather(1, true).squeeze(1))
+
+
+@pytest.mark.parametrize("over", ["all", "known"])
+def test_the_unknown_class_has_no_target(over):
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\.1, got values from 2 to 2"):
+        moved_target(torch.zeros(1, 3), torch.tensor([2]), torch.ones(1), 0.9, over)
 
 
 @pytest.mark.parametrize("name", REMEMBERING)
