@@ -277,6 +277,9 @@ def test_pixels_are_samples_of_their_own(name):
     logits, labels = torch.randn(2, 5, 3, 4, generator=generator), torch.randint(4, (2, 3, 4), generator=generator)
     rows, flat = logits.permute(0, 2, 3, 1).reshape(-1, 5), labels.reshape(-1)
     torch.testing.assert_close(make()(logits, labels), make()(rows, flat))
+    torch.testing.assert_close(make()(logits.flatten(2), labels.flatten(1)), make()(rows, flat))
+    with pytest.raises(ValueError, match="logits as a torch tensor, got list"):
+        make()(rows.tolist(), flat)
     each = make(reduction="none")(logits, labels)
     assert each.shape == labels.shape
     torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
@@ -502,8 +505,9 @@ def test_indexed_dataset_in_a_loader():
     for position in (4, -5):
         with pytest.raises(IndexError, match="4 samples"):
             dataset[position]
-    with pytest.raises(ValueError, match="map-style"):
-        IndexedDataset(iter([1, 2]))
+    for stream in (iter([1, 2]), {1, 2}):
+        with pytest.raises(ValueError, match="map-style"):
+            IndexedDataset(stream)
     with pytest.raises(ValueError, match="got float"):
         IndexedDataset([1.0])[0]
 
