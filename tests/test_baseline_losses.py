@@ -16,6 +16,7 @@ from socrates.losses import (
     flsd_loss,
     focal_loss,
     gamblers_loss,
+    sat_loss,
     smoothed_labels,
 )
 
@@ -87,7 +88,18 @@ def test_dece_of_one_bin_is_the_gap_of_all_samples():
     assert dece(logits, torch.tensor([0, 1]), num_bins=1).item() == pytest.approx(gap, rel=1e-5)
 
 
-@pytest.mark.parametrize("bad", [{"num_bins": 0}, {"num_bins": 2.5}, {"t_a": 0.0}, {"t_b": -1.0}])
+@pytest.mark.parametrize("loss", [lambda *given: gamblers_loss(*given[:2], 2.0), sat_loss])
+def test_an_unknown_class_alone_is_refused(loss):
+    with pytest.raises(ValueError, match=r"num_classes \+ 1 columns, the unknown class last\), got \(1, 1\)"):
+        loss(torch.zeros(1, 1), torch.tensor([0]), torch.ones(1))
+
+
+def test_dece_has_the_settings_of_the_original_unless_told():
+    logits, labels = torch.randn(20, 4), torch.arange(20) % 4
+    assert dece(logits, labels) == dece(logits, labels, num_bins=15, t_a=100.0, t_b=0.01)
+
+
+@pytest.mark.parametrize("bad", [{"num_bins": 0}, {"num_bins": 2.5}, {"t_a": 0.0}, {"t_b": 0.0}, {"t_b": -1.0}])
 def test_dece_refuses_senseless_settings(bad):
     with pytest.raises(ValueError, match="num_bins >= 1, t_a > 0 and t_b > 0"):
         dece(torch.zeros(2, 3), torch.tensor([0, 1]), **bad)
@@ -249,11 +261,12 @@ def test_enqueue_before_backward_does_not_disturb_autograd():
         ),
         (lambda: smoothed_labels(torch.tensor([0, -1]), torch.eye(2), torch.zeros(2)), r"labels must be in 0\.\.1"),
         (lambda: smoothed_labels(torch.tensor([0]), torch.eye(2), torch.zeros(3)), r"omega \(C, C\)"),
-        (
-            lambda: contrastive_loss(
-                torch.ones(2, 2), torch.zeros(3).long(), torch.ones(2), KeyQueue(2, 2).read(), KeyQueue(2, 2).read()
-            ),
-            "B labels and confidences",
+        *(
+            (
+                lambda shapes=shapes: contrastive_loss(*map(torch.ones, shapes), *[KeyQueue(2, 2).read()] * 2),
+                "B labels and confidences",
+            )
+            for shapes in (((2, 2), 3, 2), ((2, 2), 3, 3), ((2, 2), 2, 3), ((2, 2, 2), 2, 2))
         ),
     ],
 )

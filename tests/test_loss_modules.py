@@ -19,6 +19,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 import socrates
 from socrates import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 from socrates.losses import KeyQueue, adaptive_target, brier_loss, focal_loss, sat_loss, socrates_loss
+from socrates.losses.adaptive import moved_target
 
 NUM_SAMPLES, NUM_CLASSES, BATCH = 20, 4, 8
 REMEMBERING = {"socrates": lambda **k: SocratesLoss(NUM_SAMPLES, **k), "sat": lambda **k: SATLoss(NUM_SAMPLES, **k)}
@@ -92,6 +93,12 @@ def test_target_over_the_other_softmax(name):
     true = labels[:, None]
     torch.testing.assert_close(all_columns.target[index], 0.5 + 0.5 * logits.softmax(1).gather(1, true).squeeze(1))
     torch.testing.assert_close(known.target[index], 0.5 + 0.5 * logits[:, :-1].softmax(1).gather(1, true).squeeze(1))
+
+
+@pytest.mark.parametrize("over", ["all", "known"])
+def test_the_unknown_class_has_no_target(over):
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\.1, got values from 2 to 2"):
+        moved_target(torch.zeros(1, 3), torch.tensor([2]), torch.ones(1), 0.9, over)
 
 
 @pytest.mark.parametrize("name", REMEMBERING)
@@ -270,6 +277,9 @@ def test_pixels_are_samples_of_their_own(name):
     logits, labels = torch.randn(2, 5, 3, 4, generator=generator), torch.randint(4, (2, 3, 4), generator=generator)
     rows, flat = logits.permute(0, 2, 3, 1).reshape(-1, 5), labels.reshape(-1)
     torch.testing.assert_close(make()(logits, labels), make()(rows, flat))
+    torch.testing.assert_close(make()(logits.flatten(2), labels.flatten(1)), make()(rows, flat))
+    with pytest.raises(ValueError, match="logits as a torch tensor, got list"):
+        make()(rows.tolist(), flat)
     each = make(reduction="none")(logits, labels)
     assert each.shape == labels.shape
     torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
@@ -495,8 +505,9 @@ def test_indexed_dataset_in_a_loader():
     for position in (4, -5):
         with pytest.raises(IndexError, match="4 samples"):
             dataset[position]
-    with pytest.raises(ValueError, match="map-style"):
-        IndexedDataset(iter([1, 2]))
+    for stream in (iter([1, 2]), {1, 2}):
+        with pytest.raises(ValueError, match="map-style"):
+            IndexedDataset(stream)
     with pytest.raises(ValueError, match="got float"):
         IndexedDataset([1.0])[0]
 

@@ -153,6 +153,7 @@ BAD_CALLS = {
     ),
     "a column of scores": (lambda: ece(np.array([[0.7], [0.8]]), [0, 0]), r"row 0 .* sums to 0\.7.*stack \(1 - p, p\)"),
     "Top: percent": (lambda: Top.of([90.0], [1]), r"confidence holds 90, expected probabilities"),
+    "Top: above one": (lambda: Top.of([0.5, 1.25], [1, 0]), r"confidence holds 1\.25, expected probabilities"),
     "Top: negative": (lambda: Top.of([0.5, -0.1], [1, 0]), r"confidence holds -0\.1, expected probabilities"),
     "Top: labels": (lambda: Top.of([0.9, 0.8], [0, 2]), r"correct holds other values than 0 and 1"),
     "Top: names": (lambda: Top.of([0.9], ["yes"]), r"correct holds other values than 0 and 1"),
