@@ -89,9 +89,11 @@ def test_dece_of_one_bin_is_the_gap_of_all_samples():
 
 
 @pytest.mark.parametrize("loss", [lambda *given: gamblers_loss(*given[:2], 2.0), sat_loss])
-def test_an_unknown_class_alone_is_refused(loss):
+def test_an_unknown_class_alone_or_as_a_label_is_refused(loss):
     with pytest.raises(ValueError, match=r"num_classes \+ 1 columns, the unknown class last\), got \(1, 1\)"):
         loss(torch.zeros(1, 1), torch.tensor([0]), torch.ones(1))
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\.1, .*the last is the unknown class, never a label"):
+        loss(torch.zeros(1, 3), torch.tensor([2]), torch.ones(1))
 
 
 def test_dece_has_the_settings_of_the_original_unless_told():

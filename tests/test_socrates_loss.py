@@ -19,6 +19,7 @@ from socrates.losses import (
     socrates_loss_reference,
     uncertainty_penalty,
 )
+from socrates.losses.inputs import is_on_host
 from socrates.losses.socrates import SocratesLoss
 
 GAMMAS = [0.0, 0.3, 0.5, 1.0, 2.0, 5.0]
@@ -161,6 +162,12 @@ def test_torch_arithmetic_equals_numpy_arithmetic_row_by_row(monkeypatch):
     torch.testing.assert_close(value_and_grad(socrates_loss, logits, labels, target, 2.0), by_numpy)
     with pytest.raises(ValueError, match=r"labels must be in 0\.\..*the last is the unknown class"):
         socrates_loss(logits, torch.full_like(labels, logits.shape[1] - 1), target, 2.0)
+
+
+def test_plain_tensors_on_the_cpu_alone_are_read_by_numpy():
+    values = torch.zeros(2)
+    tensors = values, torch.nn.Parameter(values), values.to("meta")
+    assert [is_on_host(tensor) for tensor in tensors] == [True, False, False]
 
 
 def test_an_empty_batch_is_no_error():
