@@ -36,6 +36,7 @@ TESTS = {
     "metrics": ("test_metrics*.py",),
     "scaling": ("test_scaling*.py",),
     "pareto.py": ("test_pareto*.py",),
+    "abstention.py": ("test_abstention.py",),
 }
 NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "runs", ".data")
 

@@ -20,7 +20,7 @@ PACKAGE = Path(socrates.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 # Each of these may be copied out of the package: torch, numpy and Python are all it needs.
-LAYER_0 = ("losses", "metrics", "scaling", "pareto")
+LAYER_0 = ("losses", "metrics", "scaling", "pareto", "abstention")
 
 # What each part may import of ours (itself included); parts not listed here may import nothing of ours.
 LAYERS = {
@@ -96,7 +96,7 @@ def test_imports_point_downwards_only(part):
 
 
 def test_public_names_exist_and_have_an_example():
-    for part in ("", ".losses", ".metrics", ".scaling", ".pareto", ".data"):
+    for part in ("", ".losses", ".metrics", ".scaling", ".pareto", ".abstention", ".data"):
         module = importlib.import_module(f"socrates{part}")
         for name in module.__all__:
             thing = getattr(module, name)

@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = ["Certificate", "certify"]
+
 Array = NDArray[Any]
 
 STEP = 0.005  # of the grid of thresholds; between 1 - STEP and 1 they are DENSE more, in equal ratios
@@ -34,6 +36,10 @@ class Certificate:
 
     Answered means score >= threshold. `coverage` is the share of the calibration samples that it answers, with
     `num_errors` wrong among the `num_accepted`.
+
+    >>> print(Certificate(0.905, 0.35, 0.05, 0.1, 700, 21))
+    answers where the score is at least 0.9050 (35.0 % of the samples): with probability 0.9 at most 5 % of its answers
+    are wrong (21 of 700 were)
     """
 
     threshold: float
@@ -129,7 +135,7 @@ def _grid(num_samples: int, risk: float, delta: float) -> tuple[Array, Array]:
     """Thresholds from strict to lax, dense near 1, and the share of delta that starts at each: nothing of the data."""
     even = 1 - np.arange(STEP, 1 + STEP / 2, STEP)
     dense = 1 - np.geomspace(STRICTEST, STEP, DENSE, endpoint=False)
-    grid = np.clip(np.concatenate([dense, even]), 0.0, 1.0)
+    grid = np.concatenate([dense, even]).clip(0.0, 1.0)
     needed = math.log(delta / 3) / math.log1p(-risk)
     starts = [*STARTS_AT.items()]
     starts += [(1 - min(0.5, times * needed / num_samples), share) for times, share in STARTS_TIMES_NEEDED.items()]
