@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..contracts import Classifier
 
@@ -33,9 +33,6 @@ class VGG16(Classifier):
         self.head = nn.Linear(512, num_outputs)
         for module in self.modules():
             _init(module)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)
 
 
 def _convolutions(channels: int) -> list[nn.Module]:
