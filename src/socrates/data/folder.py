@@ -38,15 +38,11 @@ def list_images(folder: Path, classes: list[str]) -> Labelled:
     others = sorted(set(class_names(folder)) - set(classes))
     if others:
         raise ValueError(f"{folder}: {others} are no classes of the training folder, which has {classes}")
-    files: list[Path] = []
-    labels: list[int] = []
-    for label, name in enumerate(classes):
-        found = sorted(path for path in (folder / name).rglob("*") if is_image(path, folder))
-        files += found
-        labels += [label] * len(found)
+    found = [sorted(path for path in (folder / name).rglob("*") if is_image(path, folder)) for name in classes]
+    files = [path for of_class in found for path in of_class]
     if not files:
         raise ValueError(f"{folder}: no images ({', '.join(sorted(SUFFIXES))}) in the folders of its classes")
-    return np.array(files), np.array(labels)
+    return np.array(files), np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found])
 
 
 def is_image(path: Path, folder: Path) -> bool:

@@ -68,11 +68,10 @@ class Bottleneck(Residual):
         super().__init__(layers, Projection(before, EXPANSION * width, stride))
 
 
-def init_kaiming(module: nn.Module) -> None:
-    """He's initialisation of the convolutions, by fan-out."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+def init_kaiming(layer: nn.Module) -> None:
+    """He's initialisation of a convolution, by fan-out."""
+    if isinstance(layer, nn.Conv2d):
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
 
 def check_size(name: str, image_shape: tuple[int, int, int], least: int) -> None:
@@ -114,7 +113,7 @@ class HeResNet(ResNet):
         check_size("a ResNet for small images", image_shape, 4)
         block = partial(BasicBlock, shortcut=Padding)
         super().__init__(num_outputs, stem(image_shape[0], width), block, width, [num_blocks] * 3)
-        init_kaiming(self)
+        self.apply(init_kaiming)
 
 
 class ResNet20(HeResNet):
@@ -153,7 +152,7 @@ class ResNet34(ResNet):
         check_size("resnet34", image_shape, 32)
         first = [*convolution(image_shape[0], width, 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
         super().__init__(num_outputs, first, BasicBlock, width, [3, 4, 6, 3])
-        init_kaiming(self)
+        self.apply(init_kaiming)
 
 
 class ResNet110(ResNet):

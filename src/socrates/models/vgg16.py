@@ -31,8 +31,7 @@ class VGG16(Classifier):
             nn.Dropout(0.5),
         )
         self.head = nn.Linear(512, num_outputs)
-        for module in self.modules():
-            _init(module)
+        self.apply(_init)
 
 
 def _convolutions(channels: int) -> list[nn.Module]:
