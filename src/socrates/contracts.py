@@ -98,11 +98,12 @@ class Classifier(nn.Module):
     Any other torch module that gives logits is a model too, for the methods that need no features.
     """
 
+    body: nn.Module
     head: nn.Linear
 
     def features(self, inputs: Any) -> Tensor:
-        """What the last layer sees."""
-        raise NotImplementedError
+        """What the last layer sees: what `body` gives, unless a model says otherwise."""
+        return self.body(inputs)
 
     def forward(self, inputs: Any) -> Tensor:
         return self.head(self.features(inputs))

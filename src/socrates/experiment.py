@@ -174,9 +174,8 @@ class Experiment:
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings."""
         plain = dataclasses.asdict(self)
-        for key in ("dataset", "model", "method"):
-            part: Part = getattr(self, key)
-            plain[key] = {"name": part.name, "options": dict(part.options)}
+        for part in KINDS:
+            plain[part]["options"] = dict(plain[part]["options"])
         plain["optimization"]["milestones"] = list(self.optimization.milestones)
         return plain
 
@@ -185,7 +184,7 @@ class Experiment:
         """The experiment that `to_json` wrote; names what is missing or unknown."""
         _check_fields("an experiment", cls, plain)
         _check_fields("its optimization", Optimization, plain["optimization"])
-        parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in ("dataset", "model", "method")}
+        parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in KINDS}
         settings = {**plain["optimization"], "milestones": tuple(plain["optimization"]["milestones"])}
         return cls(**{**plain, **parts, "optimization": Optimization(**settings)})
 

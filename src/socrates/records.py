@@ -21,7 +21,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,6 +35,7 @@ from socrates.experiment import Experiment, resolve
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
+LEFT_BY_TRAINING = ("finished.json", "data.json", "evaluation*.json", "epochs.jsonl", "checkpoint*", "predictions/*")
 
 
 class Predictions(NamedTuple):
@@ -71,11 +72,9 @@ class EpochRecord:
         if not isinstance(plain, dict) or not _is_number(plain.get("epoch")):
             raise ValueError(f"{plain!r} is no record of an epoch")
         values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
-        wrong = [key for key, value in values.items() if value is not None and not _is_number(value)]
-        if wrong:
-            raise ValueError(f"{', '.join(wrong)} of epoch {plain['epoch']} must be numbers")
-        numbers = {key: math.nan if value is None else value for key, value in values.items()}
-        return cls(plain["epoch"], numbers, plain.get("collapsed"))
+        if wrong := _not_numbers(values.items()):
+            raise ValueError(f"{wrong} of epoch {plain['epoch']} must be numbers")
+        return cls(plain["epoch"], _with_nan(values), plain.get("collapsed"))
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,7 @@ class Evaluation:
     def values(self, scaler: str, split: str, reading: str) -> dict[str, float]:
         """All metrics under a scaler and a reading, NaN where one is not finite; none if they were not computed."""
         readings = self.results.get(scaler, {}).get(split, {})
-        found = readings.get(reading if self.unknown_class else "plain", {})
-        return {metric: math.nan if value is None else value for metric, value in found.items()}
+        return _with_nan(readings.get(reading if self.unknown_class else "plain", {}))
 
     def value(self, scaler: str, split: str, reading: str, metric: str) -> float:
         """One metric, NaN if it was not computed or is not finite."""
@@ -132,9 +130,8 @@ class Evaluation:
             values = [item for metrics in readings for item in metrics.items()]
         except AttributeError:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
-        wrong = sorted({key for key, value in values if value is not None and not _is_number(value)})
-        if wrong:
-            raise ValueError(f"{', '.join(wrong)} are not numbers")
+        if wrong := _not_numbers(values):
+            raise ValueError(f"{wrong} are not numbers")
         return cls(**{item.name: plain[item.name] for item in dataclasses.fields(cls) if item.name in plain})
 
 
@@ -293,14 +290,7 @@ class Run:
 
     def forget(self) -> None:
         """Remove all that training left, so that it begins anew; the mark of a whole run goes first."""
-        for pattern in (
-            "finished.json",
-            "data.json",
-            "evaluation*.json",
-            "epochs.jsonl",
-            "checkpoint*",
-            "predictions/*",
-        ):
+        for pattern in LEFT_BY_TRAINING:
             for path in self.directory.glob(pattern):
                 path.unlink()
         shutil.rmtree(self.directory / "tensorboard", ignore_errors=True)
@@ -379,12 +369,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _not_numbers(values: Iterable[tuple[str, Any]]) -> str:
+    """The names of values that are neither numbers nor null."""
+    return ", ".join(sorted({key for key, value in values if value is not None and not _is_number(value)}))
+
+
+def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
+    """What was written, NaN where it was null."""
+    return {key: math.nan if value is None else value for key, value in values.items()}
+
+
 def _plain(value: Any) -> Any:
     """JSON has no NaN and no infinity: both become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)

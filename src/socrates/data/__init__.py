@@ -89,10 +89,7 @@ def data_root(root: Path | None = None) -> Path:
     >>> data_root(Path("my") / "data").as_posix()
     'my/data'
     """
-    if root is not None:
-        return Path(root).expanduser()
-    given = os.environ.get("SOCRATES_DATA")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "socrates"
+    return Path(root or os.environ.get("SOCRATES_DATA") or "~/.cache/socrates").expanduser()
 
 
 def factory(name: str) -> Callable[..., Splits]:

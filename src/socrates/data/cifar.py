@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,11 +51,9 @@ def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Ar
 
 def transform(mean: tuple[float, ...], std: tuple[float, ...], image_size: int | None, augment: bool) -> Transform:
     """Crop with padding 4 and flip; for images enlarged as transfer learning wants them, a resized crop and flip."""
-    if not augment:
-        return Transform(mean, std, size=image_size)
-    if image_size is not None and image_size > 32:
-        return Transform(mean, std, flip=True, size=image_size, scale=(0.05, 1.0))
-    return Transform(mean, std, padding=4, flip=True, size=image_size)
+    crop: dict[str, Any] = {"scale": (0.05, 1.0)} if (image_size or 32) > 32 else {"padding": 4}
+    how = Transform(mean, std, flip=True, size=image_size, **crop)
+    return how if augment else how.plain
 
 
 def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:

@@ -120,23 +120,24 @@ def fetch_extracted(key: str, root: Path, folder: str) -> Path:
     """The folder that an archive of `FILES` holds; the archive is fetched and extracted if the folder is not there."""
     target = root / folder
     if not target.is_dir():
-        archive = fetch(key, root)
-        check_md5(archive, FILES[key].md5)
+        archive, expected = fetch(key, root), FILES[key].md5
+        found = hashed(archive, "md5")
+        if found != expected:
+            raise DataCorrupt(
+                f"{archive}: the MD5 checksum is {found}, expected {expected}: the file is damaged or another one; "
+                f"delete it to have it downloaded again"
+            )
         extract(archive, root, folder)
     return target
 
 
-def check_md5(path: Path, expected: str) -> None:
-    """Refuse a file with another checksum."""
-    digest = hashlib.md5(usedforsecurity=False)
+def hashed(path: Path, algorithm: str) -> str:
+    """The digest of a file's content."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    if digest.hexdigest() != expected:
-        raise DataCorrupt(
-            f"{path}: the MD5 checksum is {digest.hexdigest()}, expected {expected}: the file is damaged or another "
-            f"one; delete it to have it downloaded again"
-        )
+    return digest.hexdigest()
 
 
 def extract(archive: Path, root: Path, folder: str) -> None:

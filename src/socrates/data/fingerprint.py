@@ -16,6 +16,7 @@ from typing import Any
 from socrates.contracts import Splits
 
 from . import data_root
+from .download import hashed
 from .folder import list_parts
 from .resident import ResidentImages
 from .streamed import StreamedImages
@@ -118,11 +119,7 @@ def _of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tup
 
 
 def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    return hashed(path, "sha256")
 
 
 def _recall(path: Path) -> dict[str, Any]:

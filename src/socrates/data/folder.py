@@ -7,25 +7,24 @@ import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from socrates.contracts import Splits
 
 from .augment import Transform
 from .errors import DataNotFound
-from .food101 import IMAGENET
 from .npz import TEST_FRACTION
-from .resident import Arrays, resident_splits, statistics
-from .splits import validation_split
-from .streamed import StreamedImages, as_rgb, centre_crop, opened
+from .resident import resident_splits, statistics
+from .splits import Labelled, hold_out
+from .streamed import as_rgb, centre_crop, opened, streamed_splits
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 SMALL, SMALL_SIZE, LARGE_SIZE = 64, 32, 224
 RESIDENT_BYTES = 1_000_000_000
 
-Listing = tuple[list[Path], np.ndarray]  # files and labels
 Look = tuple[str, str]  # size and mode of an image file
 
 
@@ -34,20 +33,16 @@ def class_names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
 
 
-def list_images(folder: Path, classes: list[str]) -> Listing:
+def list_images(folder: Path, classes: list[str]) -> Labelled:
     """The image files below each class's folder, sorted, and their labels."""
     others = sorted(set(class_names(folder)) - set(classes))
     if others:
         raise ValueError(f"{folder}: {others} are no classes of the training folder, which has {classes}")
-    files: list[Path] = []
-    labels: list[int] = []
-    for label, name in enumerate(classes):
-        found = sorted(path for path in (folder / name).rglob("*") if is_image(path, folder))
-        files += found
-        labels += [label] * len(found)
+    found = [sorted(path for path in (folder / name).rglob("*") if is_image(path, folder)) for name in classes]
+    files = [path for of_class in found for path in of_class]
     if not files:
         raise ValueError(f"{folder}: no images ({', '.join(sorted(SUFFIXES))}) in the folders of its classes")
-    return files, np.array(labels)
+    return np.array(files), np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found])
 
 
 def is_image(path: Path, folder: Path) -> bool:
@@ -56,7 +51,7 @@ def is_image(path: Path, folder: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
 
 
-def list_parts(path: Path) -> tuple[dict[str, Listing], list[str]]:
+def list_parts(path: Path) -> tuple[dict[str, Labelled], list[str]]:
     """The listings of train, test and perhaps val, and the classes."""
     if not path.is_dir():
         raise DataNotFound(f"{path} is no folder: folder: takes the path of a folder with a sub-folder for each class")
@@ -71,20 +66,13 @@ def list_parts(path: Path) -> tuple[dict[str, Listing], list[str]]:
     classes = class_names(path / "train" if given else path)
     if len(classes) < 2:
         raise ValueError(f"{path}: found the classes {classes}, expected a sub-folder for each of at least two classes")
-    parts = {name: list_images(path / name, classes) for name in names} if given else {}
-    if not given:
-        files, labels = list_images(path, classes)
-        kept, held_out = validation_split(len(files), TEST_FRACTION)
-        parts = {"train": pick((files, labels), kept), "test": pick((files, labels), held_out)}
-    return parts, classes
+    if given:
+        return {name: list_images(path / name, classes) for name in names}, classes
+    train, test = hold_out(list_images(path, classes), TEST_FRACTION)
+    return {"train": train, "test": test}, classes
 
 
-def pick(listing: Listing, index: np.ndarray) -> Listing:
-    """The entries of a listing at these positions."""
-    return [listing[0][i] for i in index], listing[1][index]
-
-
-def usual_size(files: list[Path], sample: int = 100) -> int:
+def usual_size(files: NDArray[Any], sample: int = 100) -> int:
     """32 if the median shorter side of a hundred images, evenly spaced in the list, is at most 64 pixels, else 224."""
 
     def shorter_side(path: Path) -> int:
@@ -95,29 +83,29 @@ def usual_size(files: list[Path], sample: int = 100) -> int:
     return SMALL_SIZE if np.median(shorter) <= SMALL else LARGE_SIZE
 
 
-def read_all(listing: Listing, size: int) -> tuple[Arrays, list[Look]]:
-    """Every image, its shorter side resized to `size`, then the centre; and how each looked before."""
-    images = np.empty((len(listing[0]), size, size, 3), np.uint8)
+def read_all(files: NDArray[Any], size: int, looks: dict[Path, Look]) -> NDArray[np.uint8]:
+    """Every image, its shorter side resized to `size`, then the centre; `looks` gets how each was before."""
+    images = np.empty((len(files), size, size, 3), np.uint8)
 
     def read(row: int) -> Look:
-        with opened(listing[0][row]) as image:
+        with opened(files[row]) as image:
             look = (f"{image.width}x{image.height}", image.mode)
             images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
         return look
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        looks = list(pool.map(read, range(len(images))))
-    return (images.transpose(0, 3, 1, 2), listing[1]), looks
+        looks |= dict(zip(files, pool.map(read, range(len(files))), strict=True))
+    return images.transpose(0, 3, 1, 2)
 
 
-def tell_odd_ones(path: Path, files: list[Path], looks: list[Look], size: int) -> None:
+def tell_odd_ones(path: Path, looks: dict[Path, Look], size: int) -> None:
     """Warn of images that are not as most are, in size or in kind; where most differ, none is odd."""
     for column, become in enumerate((f"squares of {size}x{size}", "RGB, whatever was transparent")):
-        usual, count = Counter(look[column] for look in looks).most_common(1)[0]
-        odd = [file for file, look in zip(files, looks, strict=True) if look[column] != usual]
-        if odd and count > len(files) // 2:
+        usual, count = Counter(look[column] for look in looks.values()).most_common(1)[0]
+        odd = [file for file, look in looks.items() if look[column] != usual]
+        if odd and count > len(looks) // 2:
             warnings.warn(
-                f"{path}: {len(odd)} of {len(files)} images are not {usual} as the others, such as "
+                f"{path}: {len(odd)} of {len(looks)} images are not {usual} as the others, such as "
                 f"{odd[0].relative_to(path)}: all become {become}",
                 stacklevel=2,
             )
@@ -137,22 +125,11 @@ def load_folder(path: Path, *, image_size: int | None = None, augment: bool = Tr
     """
     parts, classes = list_parts(path)
     size = image_size or usual_size(parts["train"][0])
-    extra: dict[str, object] = {"scale": (0.08, 1.0)} if size > SMALL else {"padding": size // 8}
     if sum(len(files) for files, _ in parts.values()) * 3 * size * size <= RESIDENT_BYTES:
-        found = {name: read_all(listing, size) for name, listing in parts.items()}
-        files = [file for listing, _ in parts.values() for file in listing]
-        tell_odd_ones(path, files, [look for _, looks in found.values() for look in looks], size)
-        arrays = {name: pair for name, (pair, _) in found.items()}
-        plain = Transform(*statistics(arrays["train"][0]), size=size)
-        how = Transform(plain.mean, plain.std, flip=True, size=size, **extra) if augment else plain  # pyright: ignore[reportArgumentType]
-        return resident_splits(arrays["train"], arrays["test"], how, classes, val=arrays.get("val"))
-    if "val" not in parts:
-        kept, held_out = validation_split(len(parts["train"][0]))
-        parts["val"], parts["train"] = pick(parts["train"], held_out), pick(parts["train"], kept)
-    plain = Transform(*IMAGENET, size=size)
-    how = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0)) if augment else plain
-    made = {
-        name: StreamedImages(files, torch.from_numpy(labels), how if name == "train" else plain, shrink=True)
-        for name, (files, labels) in parts.items()
-    }
-    return Splits(made["train"], made["val"], made["test"], tuple(classes), (3, size, size))
+        looks: dict[Path, Look] = {}
+        arrays = {name: (read_all(files, size, looks), labels) for name, (files, labels) in parts.items()}
+        tell_odd_ones(path, looks, size)
+        crop: dict[str, Any] = {"scale": (0.08, 1.0)} if size > SMALL else {"padding": size // 8}
+        how = Transform(*statistics(arrays["train"][0]), flip=True, size=size, **crop)
+        return resident_splits(**arrays, transform=how if augment else how.plain, class_names=classes)
+    return streamed_splits(parts, classes, size, augment, shrink=True)

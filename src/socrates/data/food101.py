@@ -6,17 +6,13 @@ import os
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from socrates.contracts import Splits
 
-from .augment import Transform
 from .download import fetch_extracted
 from .errors import DataCorrupt, DataNotFound
-from .splits import validation_split
-from .streamed import StreamedImages
-
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+from .splits import Labelled, hold_out
+from .streamed import streamed_splits
 
 
 def read_lines(path: Path) -> list[str]:
@@ -29,8 +25,8 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-def read_part(folder: Path, part: str, classes: list[str]) -> tuple[list[Path], list[int]]:
-    """Paths and labels of a part, in the order of its list; every image must be there."""
+def read_part(folder: Path, part: str, classes: list[str]) -> Labelled:
+    """Files and labels of a part, in the order of its list; every image must be there."""
     number = {name: label for label, name in enumerate(classes)}
     list_path = folder / "meta" / f"{part}.txt"
     names = read_lines(list_path)
@@ -48,7 +44,7 @@ def read_part(folder: Path, part: str, classes: list[str]) -> tuple[list[Path], 
             f"{len(missing)} images of {list_path} are missing, the first is "
             f"{folder / 'images' / missing[0]}.jpg: delete the folder {folder} to have it fetched again"
         )
-    return [folder / "images" / f"{name}.jpg" for name in names], labels
+    return np.array([folder / "images" / f"{name}.jpg" for name in names]), np.array(labels)
 
 
 def load_food101(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -62,14 +58,6 @@ def load_food101(root: Path, *, image_size: int | None = None, augment: bool = T
     """
     folder = fetch_extracted("food101", root, "food-101")
     classes = read_lines(folder / "meta" / "classes.txt")
-    (paths, labels), (test_paths, test_labels) = (read_part(folder, part, classes) for part in ("train", "test"))
-    size = image_size or 224
-    plain = Transform(*IMAGENET, size=size)
-    how = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0)) if augment else plain
-    train_index, val_index = validation_split(len(paths), fraction=0.2)
-
-    def split(index: np.ndarray, transform: Transform) -> StreamedImages:
-        return StreamedImages([paths[i] for i in index], torch.tensor(labels)[index], transform)
-
-    test = StreamedImages(test_paths, torch.tensor(test_labels), plain)
-    return Splits(split(train_index, how), split(val_index, plain), test, tuple(classes), (3, size, size))
+    train, test = (read_part(folder, part, classes) for part in ("train", "test"))
+    train, val = hold_out(train, 0.2)
+    return streamed_splits({"train": train, "val": val, "test": test}, classes, image_size or 224, augment)

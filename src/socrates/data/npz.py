@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from socrates.contracts import Splits
 from .augment import Transform
 from .errors import DataNotFound
 from .resident import Arrays, resident_splits, statistics
-from .splits import numbers, validation_split
+from .splits import hold_out, numbers
 
 TEST_FRACTION = 0.2  # held out when a file or folder has no test set
 
 
-def read_array(content: np.lib.npyio.NpzFile, path: Path, name: str) -> NDArray[np.generic]:
+def read_array(content: np.lib.npyio.NpzFile, path: Path, name: str) -> NDArray[Any]:
     """An array by name; pickled ones are refused."""
     if name not in content.files:
         raise ValueError(
@@ -33,18 +33,17 @@ def read_array(content: np.lib.npyio.NpzFile, path: Path, name: str) -> NDArray[
         raise ValueError(f"{path}: the array {name} cannot be read ({error}): save it as plain numbers") from error
 
 
-def as_images(array: NDArray[np.generic], path: Path, name: str) -> NDArray[np.uint8]:
+def as_images(array: NDArray[Any], path: Path, name: str) -> NDArray[np.uint8]:
     """uint8 NHW, NHWC or NCHW with 1 or 3 channels, brought to NCHW; when both fit, the last axis is the channels."""
     if array.dtype != np.uint8:
         raise ValueError(
             f"{path}: the array {name} is {array.dtype}, expected uint8 from 0 to 255: scale and convert it"
         )
-    if array.ndim == 3:
-        return array[:, None]  # pyright: ignore[reportReturnType]
-    if array.ndim == 4 and array.shape[3] in (1, 3):
-        return np.ascontiguousarray(array.transpose(0, 3, 1, 2))  # pyright: ignore[reportReturnType]
-    if array.ndim == 4 and array.shape[1] in (1, 3):
-        return array  # pyright: ignore[reportReturnType]
+    images = array[..., None] if array.ndim == 3 else array
+    if images.ndim == 4 and images.shape[3] in (1, 3):
+        return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    if images.ndim == 4 and images.shape[1] in (1, 3):
+        return images
     raise ValueError(
         f"{path}: the array {name} has the shape {array.shape}, expected (N, H, W), (N, H, W, C) or (N, C, H, W) "
         f"with 1 or 3 channels"
@@ -66,14 +65,13 @@ def read_pair(content: np.lib.npyio.NpzFile, path: Path, names: tuple[str, str])
 
 def check_classes(pairs: dict[str, Arrays], path: Path) -> int:
     """The number of classes: training labels are 0 to C - 1, each of them there, and the other parts have no others."""
-    present = np.unique(next(iter(pairs.values()))[1])
+    first, (images, labels) = next(iter(pairs.items()))
+    present, shape = np.unique(labels), images.shape[1:]
     if len(present) < 2 or present[0] != 0 or present[-1] != len(present) - 1:
-        name = next(iter(pairs))
         raise ValueError(
-            f"{path}: the labels of {name} are {present[:10].tolist()}..., expected every one of 0 to C - 1, with C at "
-            f"least 2: number the classes from 0 without gaps"
+            f"{path}: the labels of {first} are {present[:10].tolist()}..., expected every one of 0 to C - 1, with C "
+            f"at least 2: number the classes from 0 without gaps"
         )
-    shape = next(iter(pairs.values()))[0].shape[1:]
     for name, (images, labels) in pairs.items():
         if not np.isin(labels, present).all():
             raise ValueError(f"{path}: the labels of {name} must be 0 to {present[-1]}, as those of the training part")
@@ -122,12 +120,8 @@ def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True)
         raise DataNotFound(f"{path} is missing: npz: takes the path of a file that numpy.savez wrote")
     with path.open("rb") as file:
         pairs, class_names = read_parts(file, path)
-    train = pairs["train"]
     if "test" not in pairs:
-        kept, held_out = validation_split(len(train[1]), TEST_FRACTION)
-        pairs["test"] = (train[0][held_out], train[1][held_out])
-        train = (train[0][kept], train[1][kept])
-    mean, std = statistics(train[0])
-    padding = max(1, min(train[0].shape[2:]) // 8)
-    how = Transform(mean, std, size=image_size, **({"padding": padding, "flip": True} if augment else {}))
-    return resident_splits(train, pairs["test"], how, class_names, val=pairs.get("val"))
+        pairs["train"], pairs["test"] = hold_out(pairs["train"], TEST_FRACTION)
+    images = pairs["train"][0]
+    how = Transform(*statistics(images), padding=max(1, min(images.shape[2:]) // 8), flip=True, size=image_size)
+    return resident_splits(**pairs, transform=how if augment else how.plain, class_names=class_names)

@@ -12,7 +12,7 @@ from torch import Tensor
 from socrates.contracts import Batch, Splits, Stream
 
 from .augment import Transform, framed
-from .splits import validation_split
+from .splits import hold_out
 
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64]]  # images (N, C, H, W) and labels (N,)
 
@@ -84,11 +84,7 @@ def check_order(batch_size: int, order: Tensor) -> None:
 
 
 def resident_splits(
-    train: Arrays,
-    test: Arrays,
-    transform: Transform,
-    class_names: Sequence[str],
-    val: Arrays | None = None,
+    train: Arrays, test: Arrays, transform: Transform, class_names: Sequence[str], val: Arrays | None = None
 ) -> Splits:
     """Splits of arrays: validation is a fixed tenth of the training samples, unless it is given.
 
@@ -98,8 +94,7 @@ def resident_splits(
     (18, 2, 20, (1, 8, 8))
     """
     if val is None:
-        train_index, val_index = validation_split(len(train[1]))
-        train, val = (train[0][train_index], train[1][train_index]), (train[0][val_index], train[1][val_index])
+        train, val = hold_out(train)
 
     def split(arrays: Arrays, how: Transform) -> ResidentImages:
         images, labels = (torch.from_numpy(np.require(array, requirements=["C", "W"])) for array in arrays)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 SPLIT_SEED = 42
+Labelled = tuple[NDArray[Any], NDArray[np.int64]]  # samples, be they images or their files, and labels
 
 
 def validation_split(
@@ -27,6 +30,17 @@ def validation_split(
     order = np.arange(num_samples)
     np.random.RandomState(seed).shuffle(order)
     return order[num_val:], order[:num_val]
+
+
+def hold_out(pair: Labelled, fraction: float = 0.1) -> tuple[Labelled, Labelled]:
+    """Samples and labels that are kept, and those that are held out, by `validation_split`.
+
+    >>> kept, held = hold_out((np.array(["a", "b", "c", "d"]), np.array([0, 1, 0, 1])), 0.25)
+    >>> held[0].tolist(), held[1].tolist()
+    (['b'], [1])
+    """
+    kept, held = validation_split(len(pair[1]), fraction)
+    return (pair[0][kept], pair[1][kept]), (pair[0][held], pair[1][held])
 
 
 def numbers(count: int) -> list[str]:

@@ -14,15 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from socrates.contracts import Batch, Stream
+from socrates.contracts import Batch, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
 from .errors import DataCorrupt, DataNotFound
 from .resident import check_order
+from .splits import Labelled, hold_out
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation
 AHEAD = 2  # batches that are decoded while the model works on one
 
 
@@ -155,30 +157,45 @@ class StreamedImages:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
         constants = self.transform.constants(self.device)
-        positions = order.tolist()
-        waiting: deque[tuple[slice, list[Future[Tensor]]]] = deque()
+        chosen = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        waiting: deque[list[Future[Tensor]]] = deque()
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="decode")
 
         def submit(step: int) -> None:
-            part = slice(step * batch_size, (step + 1) * batch_size)
             draws: Sequence[Tensor | None] = [None] * batch_size
             if stream is not None:
                 draws = list(torch.rand(batch_size, TRIES + 1, 4, generator=stream.generator(step)))
-            chosen = positions[part]
-            waiting.append((part, [pool.submit(self._decode, *pair) for pair in zip(chosen, draws, strict=False)]))
+            pairs = zip(chosen[step].tolist(), draws, strict=False)
+            waiting.append([pool.submit(self._decode, *pair) for pair in pairs])
 
         try:
-            steps = -(-len(positions) // batch_size)
-            for step in range(first_step, min(first_step + AHEAD, steps)):
-                submit(step)
-            for step in range(first_step, steps):
-                if step + AHEAD < steps:
-                    submit(step + AHEAD)
-                part, decoded = waiting.popleft()
-                pixels = torch.stack([future.result() for future in decoded]).to(self.device, non_blocking=True)
-                images = self.transform.finish(pixels.permute(0, 3, 1, 2).contiguous(), constants)
-                index = order[part].to(self.device)
+            for step in range(first_step, len(chosen) + AHEAD):
+                if step < len(chosen):
+                    submit(step)
+                if step < first_step + AHEAD:
+                    continue
+                pixels = torch.stack([future.result() for future in waiting.popleft()])
+                pixels = pixels.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
+                index = chosen[step - AHEAD].to(self.device)
                 labels = self.labels[index.to(self.labels.device)].to(self.device)
-                yield Batch(images, labels, index)
+                yield Batch(self.transform.finish(pixels, constants), labels, index)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def streamed_splits(
+    parts: dict[str, Labelled], class_names: Sequence[str], size: int, augment: bool, shrink: bool = False
+) -> Splits:
+    """Splits of image files by part, validation a fixed tenth of train unless it is there; see `StreamedImages`.
+
+    Normalised by ImageNet's mean and deviation; training takes random resized crops and flips, to `augment`.
+    """
+    if "val" not in parts:
+        parts = parts | dict(zip(("train", "val"), hold_out(parts["train"]), strict=True))
+    transform = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0))
+    plain = transform.plain
+    train, val, test = (
+        StreamedImages(parts[name][0].tolist(), torch.from_numpy(parts[name][1]), each, shrink=shrink)
+        for name, each in (("train", transform if augment else plain), ("val", plain), ("test", plain))
+    )
+    return Splits(train, val, test, tuple(class_names), (3, size, size))

@@ -79,10 +79,9 @@ def check_model(name: str, method: Method, model: nn.Module) -> None:
     socrates.contracts.Classifier, or choose a method that needs only logits, such as ce or socrates
     """
     parts = {"features": hasattr(model, "features"), "head": isinstance(getattr(model, "head", None), nn.Linear)}
-    if method.needs_features and not all(parts.values()):
-        lacking = (
-            "neither" if not any(parts.values()) else f"no {' or '.join(p for p, there in parts.items() if not there)}"
-        )
+    absent = [part for part, there in parts.items() if not there]
+    if method.needs_features and absent:
+        lacking = "neither" if len(absent) == 2 else f"no {absent[0]}"
         raise ValueError(
             f"{name} needs a model with features(inputs) and a linear layer head, {type(model).__name__} has "
             f"{lacking}: make it a socrates.contracts.Classifier, or choose a method that needs only logits, such as "

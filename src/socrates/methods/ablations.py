@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from inspect import getdoc, signature
 from typing import Any, Literal
 
 import torch
@@ -13,8 +13,9 @@ from torch import Tensor
 
 from ..contracts import Method, Task
 from ..losses import uncertainty_penalty
-from ..losses.adaptive import AdaptiveTargetLoss, Step, TargetOver, moved_target
+from ..losses.adaptive import AdaptiveTargetLoss, Step, moved_target
 from ..losses.inputs import at_least_single, check_gamma, true_class
+from ..names import options_of
 from .adaptive import Adaptive, socrates
 from .two_phase import two_phase
 
@@ -124,17 +125,8 @@ def _best_wrong(p: Tensor, labels: Tensor) -> Tensor:
 class AblatedLoss(AdaptiveTargetLoss):
     """A variant of the Socrates loss: `formula` puts the terms together, `penalty` is its beta."""
 
-    def __init__(
-        self,
-        num_samples: int | None,
-        gamma: float = 2.0,
-        alpha: float = 0.99,
-        *,
-        formula: Formula = full,
-        penalty: Penalty = uncertainty_penalty,
-        target_over: TargetOver = "all",
-    ) -> None:
-        super().__init__(num_samples, alpha, target_over)
+    def __init__(self, num_samples: int | None, formula: Formula, penalty: Penalty, gamma: float, **rest: Any) -> None:
+        super().__init__(num_samples, **rest)
         self.gamma = check_gamma(gamma)
         self.formula = formula
         self.penalty = penalty
@@ -151,42 +143,36 @@ class AblatedLoss(AdaptiveTargetLoss):
         return Step(loss, target, beta.detach())
 
 
-def _variant(task: Task, formula: Formula, penalty: Penalty, start_epoch: int, **settings: Any) -> Method:
-    """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
-    first = AblatedLoss(None, settings["gamma"], alpha=1.0, formula=formula, penalty=penalty)
-    then = AblatedLoss(task.num_samples, formula=formula, penalty=penalty, **settings)
-    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
-
-
-def _explained(make: Callable[..., Method], what: str | None) -> Callable[..., Method]:
-    """The appendix retains the loss's hyperparameters in every ablation, whether it uses them or not."""
-    shared = (inspect.getdoc(socrates) or "").partition("Options:\n")[2]
-    make.__doc__ = f"{inspect.cleandoc(what or '')}\n\nOptions:\n{shared}"
+def like_socrates(make: Any) -> Callable[..., Method]:
+    """The method, told to have the options of `socrates` before its own: the appendix keeps them in every ablation."""
+    own = [each for each in signature(make).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    make.__signature__ = signature(make).replace(parameters=[*signature(socrates).parameters.values(), *own])
+    shared = (getdoc(socrates) or "").partition("Options:\n")[2]
+    make.__doc__ = f"{getdoc(make)}\n\nOptions:\n{shared}"
     return make
+
+
+def _variant(task: Task, formula: Formula, penalty: Penalty, options: dict[str, Any]) -> Method:
+    """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
+    given = options_of(socrates, ["task"]) | options
+    start_epoch = given.pop("start_epoch")
+    first = AblatedLoss(None, formula, penalty, given["gamma"], alpha=1.0, target_over="all")
+    then = AblatedLoss(task.num_samples, formula, penalty, **given)
+    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
 
 
 def ablation(formula: Formula) -> Callable[..., Method]:
     """The method that trains by a formula over the named terms, with Equation 2 as its beta."""
 
-    def method(
-        task: Task, *, gamma: float = 2.0, alpha: float = 0.99, start_epoch: int = 0, target_over: TargetOver = "all"
-    ) -> Method:
-        return _variant(
-            task, formula, uncertainty_penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over
-        )
+    def method(task: Task, **options: Any) -> Method:
+        return _variant(task, formula, uncertainty_penalty, options)
 
-    return _explained(method, formula.__doc__)
+    method.__doc__ = formula.__doc__
+    return like_socrates(method)
 
 
-def beta_known(
-    task: Task,
-    *,
-    gamma: float = 2.0,
-    alpha: float = 0.99,
-    start_epoch: int = 0,
-    target_over: TargetOver = "all",
-    clamp: bool = True,
-) -> Method:
+@like_socrates
+def beta_known(task: Task, *, clamp: bool = True, **options: Any) -> Method:
     """Penalty 2: the unknown class takes no part in beta's maximum; `clamp=False` lets beta fall below 0, as released.
 
     With beta in [0, 1], as the appendix has it, penalties 1 and 2 are the same function.
@@ -194,20 +180,11 @@ def beta_known(
     Options:
         clamp: whether beta stays at 0 or above
     """
-    penalty = partial(known_penalty, clamp=clamp)
-    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
+    return _variant(task, full, partial(known_penalty, clamp=clamp), options)
 
 
-def beta_fixed(
-    task: Task,
-    *,
-    gamma: float = 2.0,
-    alpha: float = 0.99,
-    start_epoch: int = 0,
-    target_over: TargetOver = "all",
-    value: float = 0.25,
-    when: Trailing = "true",
-) -> Method:
+@like_socrates
+def beta_fixed(task: Task, *, value: float = 0.25, when: Trailing = "true", **options: Any) -> Method:
     """Penalty 3: beta is `value` where the true class trails; `when="unknown"` tests the released code's condition.
 
     Options:
@@ -216,8 +193,7 @@ def beta_fixed(
     """
     if when not in ("true", "unknown") or not 0 <= value <= 1:
         raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
-    penalty = partial(fixed_penalty, value=value, when=when)
-    return _variant(task, full, penalty, start_epoch, gamma=gamma, alpha=alpha, target_over=target_over)
+    return _variant(task, full, partial(fixed_penalty, value=value, when=when), options)
 
 
 ABLATIONS: dict[str, Callable[..., Method]] = {
@@ -231,6 +207,6 @@ ABLATIONS: dict[str, Callable[..., Method]] = {
     "socrates:no-focal-true-no-beta": ablation(no_focal_true_no_beta),
     "socrates:no-target": ablation(no_target),
     "socrates:no-target-no-focal": ablation(no_target_no_focal),
-    "socrates:beta-known": _explained(beta_known, beta_known.__doc__),
-    "socrates:beta-fixed": _explained(beta_fixed, beta_fixed.__doc__),
+    "socrates:beta-known": beta_known,
+    "socrates:beta-fixed": beta_fixed,
 }

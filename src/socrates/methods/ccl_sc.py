@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ..contracts import Batch, Classifier, Inputs, Method, Output, ShareOfEpochs, Task
@@ -19,7 +18,7 @@ from .two_phase import two_phase
 HALF = ShareOfEpochs(0.5)
 
 
-class Contrastive(Method):
+class Contrastive(CrossEntropy):
     """CCL-SC from the first epoch: the momentum encoder starts as a copy of the model that `start_epoch` is given.
 
     To resume, call `start_epoch` before `load_state_dict`, so that there is something to load into, and again when
@@ -33,17 +32,13 @@ class Contrastive(Method):
 
     def __init__(self, task: Task, weight: float, momentum: float, queue_size: int, temperature: float) -> None:
         super().__init__(task)
-        if not (weight >= 0 and 0 <= momentum <= 1 and temperature > 0):
+        if not (weight >= 0 and 0 <= momentum <= 1 and temperature > 0 and queue_size >= 1):
             raise ValueError(
-                f"ccl_sc needs a weight of at least 0, a momentum in [0, 1] and a temperature above 0, "
-                f"got weight={weight}, momentum={momentum} and temperature={temperature}"
+                f"ccl_sc needs a weight of at least 0, a momentum in [0, 1], a temperature above 0 and a queue_size of "
+                f"at least 1, got {weight=}, {momentum=}, {temperature=} and {queue_size=}"
             )
-        if queue_size < 1:
-            raise ValueError(f"ccl_sc needs a queue_size of at least 1, got {queue_size}")
-        self.weight = weight
-        self.momentum = momentum
-        self.queue_size = queue_size
-        self.temperature = temperature
+        self.weight, self.temperature = weight, temperature
+        self.momentum, self.queue_size = momentum, queue_size
         self.pending: tuple[Inputs, Tensor, Tensor] | None = None  # inputs, labels and predictions of this step
         self._forget()
 
@@ -65,7 +60,7 @@ class Contrastive(Method):
         features = model.features(batch.inputs)  # (B, D)
         logits = model.head(features)  # (B, C)
         confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
-        loss = F.cross_entropy(logits, batch.labels)
+        loss = self.validation_loss(logits, batch.labels)
         contrast = contrastive_loss(
             features, batch.labels, confidence, self.correct.read(), self.errors.read(), self.temperature
         )
@@ -91,9 +86,6 @@ class Contrastive(Method):
     def diagnostics(self) -> Mapping[str, Tensor]:
         """How full the emptier queue is: the contrastive term acts once both are full."""
         return {"queue_fill": torch.minimum(self.correct.fill, self.errors.fill)}
-
-    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(logits, labels)
 
     def train(self, mode: bool = True) -> Contrastive:
         super().train(mode)

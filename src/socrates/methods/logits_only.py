@@ -41,7 +41,7 @@ class KnownCrossEntropy(CrossEntropy):
         return super().validation_loss(logits[:, :-1], labels)
 
 
-class CEDECE(LogitsOnly):
+class CEDECE(CrossEntropy):
     """Cross-entropy plus `weight` times the differentiable ECE of the batch (the paper's tables call this MC).
 
     Options:
@@ -55,7 +55,7 @@ class CEDECE(LogitsOnly):
         self.weight = weight
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
+        return super().validation_loss(logits, labels) + self.weight * dece(logits, labels)
 
 
 class Brier(LogitsOnly):

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..contracts import Batch, Method, Output, Task
+from ..contracts import Batch, Output, Task
 from ..losses import dece, smoothed_labels
+from .logits_only import CrossEntropy
 
 
-class MetaCalibration(Method):
+class MetaCalibration(CrossEntropy):
     """Meta-Calibration (Bohdal et al. 2023): label smoothing learned through a virtual step of the last layer.
 
     Each step asks how cross-entropy and the differentiable ECE of a meta batch change with the smoothing, if the last
@@ -70,9 +71,6 @@ class MetaCalibration(Method):
     def outer_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """What the smoothing is judged by: cross-entropy and calibration."""
         return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
-
-    def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return F.cross_entropy(logits, labels)
 
 
 def virtual_head(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..contracts import Classifier
+from .resnet import convolution
 
 
 class CNN(Classifier):
@@ -23,13 +24,8 @@ class CNN(Classifier):
             raise ValueError(f"cnn needs a width of at least 1, got {width}")
         channels = [image_shape[0], width, 2 * width, 4 * width, 8 * width]
         layers = [
-            nn.Sequential(
-                nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
-            )
+            nn.Sequential(*convolution(before, after, 3, stride), nn.ReLU())
             for before, after, stride in zip(channels[:-1], channels[1:], (1, 2, 1, 2), strict=True)
         ]
         self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(channels[-1], num_outputs)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)

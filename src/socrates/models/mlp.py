@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..contracts import Classifier
 
@@ -30,6 +30,3 @@ class MLP(Classifier):
         layers = [nn.Sequential(nn.Linear(size, width), nn.ReLU()) for size in sizes]
         self.body = nn.Sequential(nn.Flatten(), *layers)
         self.head = nn.Linear(width, num_outputs)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..contracts import Classifier
 
-Shortcut = Callable[[int, int, int], nn.Module]
+Made = Callable[[int, int, int], nn.Module]  # of channels before, width and stride
+EXPANSION = 4  # of the width by a bottleneck block
+
+
+def convolution(before: int, after: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    """A convolution that keeps the image's size, but for its stride, and batch norm."""
+    return [nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=False), nn.BatchNorm2d(after)]
 
 
 class Projection(nn.Sequential):
     """A shortcut by a 1x1 convolution where the shape changes (He's option B)."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
-        super().__init__()
-        if stride != 1 or before != after:
-            self.append(nn.Conv2d(before, after, 1, stride=stride, bias=False)).append(nn.BatchNorm2d(after))
+        changes = stride != 1 or before != after
+        super().__init__(*(convolution(before, after, 1, stride) if changes else []))
 
 
 class Padding(nn.Module):
@@ -33,72 +39,39 @@ class Padding(nn.Module):
         return F.pad(images[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
 
 
-class BasicBlock(nn.Module):
+class Residual(nn.Module):
+    """Layers and a shortcut around them."""
+
+    def __init__(self, layers: list[nn.Module], shortcut: nn.Module) -> None:
+        super().__init__()
+        self.body = nn.Sequential(*layers)
+        self.shortcut = shortcut
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (self.body(images) + self.shortcut(images)).relu()
+
+
+class BasicBlock(Residual):
     """Two 3x3 convolutions and a shortcut."""
 
-    expansion = 1
-
-    def __init__(self, before: int, width: int, stride: int, shortcut: Shortcut = Projection) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(before, width, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-        )
-        self.shortcut = shortcut(before, width, stride)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return (self.body(images) + self.shortcut(images)).relu()
+    def __init__(self, before: int, width: int, stride: int, shortcut: Made = Projection) -> None:
+        layers = [*convolution(before, width, 3, stride), nn.ReLU(), *convolution(width, width, 3)]
+        super().__init__(layers, shortcut(before, width, stride))
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(Residual):
     """A 3x3 convolution between two of 1x1, the last four times as wide, and a shortcut."""
 
-    expansion = 4
-
     def __init__(self, before: int, width: int, stride: int) -> None:
-        super().__init__()
-        after = width * self.expansion
-        self.body = nn.Sequential(
-            nn.Conv2d(before, width, 1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, width, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.Conv2d(width, after, 1, bias=False),
-            nn.BatchNorm2d(after),
-        )
-        self.shortcut = Projection(before, after, stride)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return (self.body(images) + self.shortcut(images)).relu()
+        layers = [*convolution(before, width, 1), nn.ReLU(), *convolution(width, width, 3, stride), nn.ReLU()]
+        layers += convolution(width, EXPANSION * width, 1)
+        super().__init__(layers, Projection(before, EXPANSION * width, stride))
 
 
-def stem(channels: int, width: int) -> nn.Sequential:
-    """The first layer for small images: one 3x3 convolution that keeps their size."""
-    return nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-
-
-def stages(block: Callable[[int, int, int], nn.Module], width: int, counts: list[int], expansion: int) -> nn.Sequential:
-    """Stages of `counts` blocks; each stage but the first doubles the width and halves the image."""
-    blocks: list[nn.Module] = []
-    before = width
-    for stage, count in enumerate(counts):
-        for position in range(count):
-            stride = 2 if stage and not position else 1
-            blocks.append(block(before, width * 2**stage, stride))
-            before = width * 2**stage * expansion
-    return nn.Sequential(*blocks)
-
-
-def init_kaiming(module: nn.Module) -> None:
-    """He's initialisation of the convolutions, by fan-out."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+def init_kaiming(layer: nn.Module) -> None:
+    """He's initialisation of a convolution, by fan-out."""
+    if isinstance(layer, nn.Conv2d):
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
 
 def check_size(name: str, image_shape: tuple[int, int, int], least: int) -> None:
@@ -110,23 +83,37 @@ def check_size(name: str, image_shape: tuple[int, int, int], least: int) -> None
         )
 
 
-class HeResNet(Classifier):
+class ResNet(Classifier):
+    """A first layer, then stages of `counts` blocks; all but the first double the width and halve the image."""
+
+    def __init__(
+        self, num_outputs: int, first: list[nn.Module], block: Made, width: int, counts: list[int], expansion: int = 1
+    ) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = []
+        before = width
+        for stage, count in enumerate(counts):
+            for position in range(count):
+                stride = 2 if stage and not position else 1
+                blocks.append(block(before, width * 2**stage, stride))
+                before = width * 2**stage * expansion
+        self.body = nn.Sequential(*first, nn.Sequential(*blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(before, num_outputs)
+
+
+def stem(channels: int, width: int) -> list[nn.Module]:
+    """The first layer for small images: one 3x3 convolution that keeps their size."""
+    return [nn.Sequential(*convolution(channels, width, 3), nn.ReLU())]
+
+
+class HeResNet(ResNet):
     """6 n + 2 layers: three stages of n blocks, from `width` to 4 `width` channels."""
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], num_blocks: int, width: int) -> None:
-        super().__init__()
         check_size("a ResNet for small images", image_shape, 4)
-        self.body = nn.Sequential(
-            stem(image_shape[0], width),
-            stages(lambda *shape: BasicBlock(*shape, shortcut=Padding), width, [num_blocks] * 3, BasicBlock.expansion),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-        )
-        self.head = nn.Linear(4 * width, num_outputs)
-        init_kaiming(self)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)
+        block = partial(BasicBlock, shortcut=Padding)
+        super().__init__(num_outputs, stem(image_shape[0], width), block, width, [num_blocks] * 3)
+        self.apply(init_kaiming)
 
 
 class ResNet20(HeResNet):
@@ -154,7 +141,7 @@ class ResNet110He(HeResNet):
         super().__init__(num_outputs, image_shape, 18, width)
 
 
-class ResNet34(Classifier):
+class ResNet34(ResNet):
     """ResNet-34 for 224x224: a 7x7 stem with max pool, basic blocks [3, 4, 6, 3] (21.3 M parameters).
 
     Options:
@@ -162,25 +149,13 @@ class ResNet34(Classifier):
     """
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
-        super().__init__()
         check_size("resnet34", image_shape, 32)
-        self.body = nn.Sequential(
-            nn.Conv2d(image_shape[0], width, 7, stride=2, padding=3, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-            nn.MaxPool2d(3, stride=2, padding=1),
-            stages(BasicBlock, width, [3, 4, 6, 3], BasicBlock.expansion),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-        )
-        self.head = nn.Linear(8 * width, num_outputs)
-        init_kaiming(self)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)
+        first = [*convolution(image_shape[0], width, 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+        super().__init__(num_outputs, first, BasicBlock, width, [3, 4, 6, 3])
+        self.apply(init_kaiming)
 
 
-class ResNet110(Classifier):
+class ResNet110(ResNet):
     """The calibration literature's ResNet-110: bottleneck blocks [3, 4, 26, 3] after a 3x3 stem (46 M parameters).
 
     Options:
@@ -188,15 +163,5 @@ class ResNet110(Classifier):
     """
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
-        super().__init__()
         check_size("resnet110", image_shape, 8)
-        self.body = nn.Sequential(
-            stem(image_shape[0], width),
-            stages(Bottleneck, width, [3, 4, 26, 3], Bottleneck.expansion),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-        )
-        self.head = nn.Linear(8 * width * Bottleneck.expansion, num_outputs)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)
+        super().__init__(num_outputs, stem(image_shape[0], width), Bottleneck, width, [3, 4, 26, 3], EXPANSION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..contracts import Classifier
 
@@ -31,11 +31,7 @@ class VGG16(Classifier):
             nn.Dropout(0.5),
         )
         self.head = nn.Linear(512, num_outputs)
-        for module in self.modules():
-            _init(module)
-
-    def features(self, inputs: Tensor) -> Tensor:
-        return self.body(inputs)
+        self.apply(_init)
 
 
 def _convolutions(channels: int) -> list[nn.Module]:

@@ -52,9 +52,6 @@ class ViT(Classifier):
         self.blocks = nn.Sequential(*(Block(dim, heads, int(dim * mlp_ratio), dropout) for _ in range(depth)))
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, num_outputs)
-        self._init()
-
-    def _init(self) -> None:
         for parameter in (self.token, self.position):
             nn.init.trunc_normal_(parameter, std=0.02)
         for module in self.modules():

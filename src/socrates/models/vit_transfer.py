@@ -19,15 +19,11 @@ class ViTTransfer(Classifier):
     pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
 
     def __init__(
-        self,
-        num_outputs: int,
-        image_shape: tuple[int, int, int],
-        *,
-        source: str = "google/vit-base-patch16-224",
+        self, num_outputs: int, image_shape: tuple[int, int, int], *, source: str = "google/vit-base-patch16-224"
     ) -> None:
         super().__init__()
-        self.body = _pretrained(source)
-        config = self.body.config
+        self.body = pretrained = _pretrained(source)
+        config = pretrained.config
         expected = (config.num_channels, config.image_size, config.image_size)
         if tuple(image_shape) != expected:
             raise ValueError(f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}")
