@@ -94,7 +94,7 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
     >>> parse_grid(["gamma=1,2", "width=16"], base)
     {'gamma': (1.0, 2.0), 'width': (16,)}
     """
-    from socrates.engine.studies.candidates import options_of, owner_of
+    from socrates.engine.studies.candidates import option_of
 
     grid: dict[str, tuple[Value, ...]] = {}
     for word in words:
@@ -104,7 +104,7 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
             raise ValueError(f"--grid takes NAME=VALUE,VALUE such as gamma=1,2,3, got {word!r}")
         if name in grid:
             raise ValueError(f"--grid has {name} twice: give all its values at once, {name}=VALUE,VALUE")
-        default = options_of(base)[owner_of(base, name)][name]
+        default = option_of(base, name)[1]
         grid[name] = tuple(dict.fromkeys(read(name, text, default) for text in values.split(",")))
     return grid
 
