@@ -6,13 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from .options import RunFolder, command_of
 from .output import console, show, table_of
 
 if TYPE_CHECKING:
     from socrates.records import Evaluation
+
+LISTED = {"name": 12, "options and defaults": 25}  # columns and their least widths
 
 
 @dataclass
@@ -70,23 +72,15 @@ def run_list(_: List) -> None:
     from socrates import data, methods, models
     from socrates.names import first_line
 
-    table = Table(title="data sets")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    for name, entry in data.DATASETS.items():
-        table.add_row(name, entry.description)
-    for name, loader in data.BY_PATH.items():
-        table.add_row(name, first_line(loader))
+    table = Table(Column("name", no_wrap=True), "what", title="data sets")
+    found = {name: entry.description for name, entry in data.DATASETS.items()}
+    for row in (found | {name: first_line(loader) for name, loader in data.BY_PATH.items()}).items():
+        table.add_row(*row)
     console.print(table)
-    console.print(
-        "every data set takes image_size, the side that images are resized to, and augment=True", highlight=False
-    )
-    packages = (("models", models, models.MODELS), ("methods", methods, methods.METHODS))
-    for title, package, entries in packages:
-        table = Table(title=title)
-        table.add_column("name", overflow="fold", min_width=12)
-        table.add_column("options and defaults", overflow="fold", min_width=25)
-        table.add_column("what")
+    console.print("every data set takes image_size, the side that images are resized to, and augment=True")
+    for title, package, entries in (("models", models, models.MODELS), ("methods", methods, methods.METHODS)):
+        heads = [Column(head, overflow="fold", min_width=width) for head, width in LISTED.items()]
+        table = Table(*heads, "what", title=title)
         for name, make in entries.items():
             table.add_row(name, ", ".join(f"{k}={v}" for k, v in package.options(name).items()), first_line(make))
         console.print(table)
@@ -103,7 +97,7 @@ def run_show(options: Show) -> None:
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print_json(json.dumps(experiment.to_json()))
     if records:
-        console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}", highlight=False)
+        console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
     show("repeat it with:")

@@ -43,7 +43,7 @@ def run_report(options: Report) -> None:
     show_written(make_report(options.runs, options.out, options.title))
 
 
-def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
+def make_report(roots: tuple[Path, ...], out: Path, title: str) -> Written:
     """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
     from socrates.paper.compare import published
     from socrates.paper.published import CAVEATS
@@ -51,14 +51,7 @@ def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None
 
     with console.status("reading runs") as status:
         return write_report(
-            roots,
-            out,
-            command=command_of,
-            published=published,
-            caveats=CAVEATS,
-            title=title,
-            note=note,
-            progress=lambda stage: status.update(stage),
+            roots, out, command=command_of, published=published, caveats=CAVEATS, title=title, progress=status.update
         )
 
 

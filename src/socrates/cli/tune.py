@@ -111,6 +111,8 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
 
 def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
     """The candidates: what they measured, which are on the front, which is chosen, which collapsed."""
+    from socrates.engine.studies.candidates import short
+
     seeds = "1 seed" if num_seeds == 1 else f"mean ± std over {num_seeds} seeds"
     title = f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last epoch, {seeds}"
     names = tuple(dict(tuned.results[0].candidate.options)) if tuned.results else ()
@@ -118,7 +120,7 @@ def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
     table.add_column("")
     for result in tuned.results:
         text, style = verdict(result, tuned)
-        values = [f"{value:g}" if isinstance(value, float) else str(value) for _, value in result.candidate.options]
+        values = [short(value) for _, value in result.candidate.options]
         table.add_row(*map(Text, (*values, *cells(result), text)), style=style)
     return table
 
@@ -146,7 +148,7 @@ def show_choice(tuned: Tuned) -> None:
     best = tuned.choice.best
     if best is not None:
         show(best.candidate.label, "\nchoice: ")
-    console.print(Text(f"why: {tuned.choice.why}"), highlight=False)
+    console.print(Text(f"why: {tuned.choice.why}"))
     if best is not None:
         show("train it, with logits of more epochs kept, by:")
         show(f"  {command_of(replace(best.candidate.experiment, keep_every=25))}")
