@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import tyro
 from rich.text import Text
 
-from .options import ManyRuns, Training, flags, parse_seeds, read
+from .options import ManyRuns, Training, flags, packages, parse_seeds, read
 from .output import console, show, table_of
 
 if TYPE_CHECKING:
@@ -111,12 +111,11 @@ def part_of(kind: str, text: str) -> Part:
     Traceback (most recent call last):
     ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
-    from socrates import methods, models
     from socrates.experiment import Part
     from socrates.names import unknown
 
     name, given = split_options(text)
-    known = {"method": methods, "model": models}[kind].options(name)
+    known = packages()[kind].options(name)
     for option in given:
         if option not in known:
             raise ValueError(f"{kind} {name!r} has no option {unknown(option, known)}")

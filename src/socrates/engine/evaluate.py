@@ -16,7 +16,6 @@ from socrates.scaling import SCALERS
 
 UNBINNED = (metrics.accuracy, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc)
 BINNED = (metrics.ece, metrics.mce, metrics.ada_ece, metrics.cw_ece, metrics.debiased_ece)
-Labelled = tuple[Tensor, Tensor]  # logits and labels
 
 
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
@@ -34,18 +33,22 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     num_bins, num_classes = run.experiment.num_bins, stored["val"].num_classes
     unknown = metrics.has_unknown(splits["val"][0], num_classes)
     readings = tuple(metrics.READINGS) if unknown else (None,)
+    usable: dict[str, Any] = {name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class}
+    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
+        skipped = dict.fromkeys(("none", *usable), "the run diverged: its logits are not finite")
+        return Evaluation(epoch, num_bins, unknown, {}, skipped)
 
     def read(logits: Tensor, labels: Tensor) -> dict[str, dict[str, float]]:
         return {reading or "plain": every_metric(logits, labels, reading, num_bins) for reading in readings}
 
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {"none": {split: read(*labelled) for split, labelled in splits.items()}}
     skipped: dict[str, str] = {}
     parameters: dict[str, dict[str, float]] = {}
-    for name, make in {"none": Unscaled, **SCALERS}.items():
-        if make.needs_unknown_class and not unknown:
-            continue
+    for name, scaler in usable.items():
         try:
-            scaler = fitted(make(), splits, unknown)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
+                scaler.fit(*splits["val"], unknown_class=unknown)
         except ValueError as error:
             skipped[name] = str(error)
             continue
@@ -53,25 +56,6 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
         parameters |= {name: numbers} if numbers else {}
         results[name] = {split: read(scaler(logits), labels) for split, (logits, labels) in splits.items()}
     return Evaluation(epoch, num_bins, unknown, results, skipped, parameters)
-
-
-class Unscaled(torch.nn.Identity):
-    """The logits as they are, as a scaler."""
-
-    needs_unknown_class = False
-
-    def fit(self, logits: Tensor, labels: Tensor, *, unknown_class: bool) -> None:
-        """There is nothing to fit."""
-
-
-def fitted(scaler: Any, splits: dict[str, Labelled], unknown: bool) -> Any:
-    """The scaler, fitted on val; logits that are not finite are refused."""
-    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
-        raise ValueError("the run diverged: its logits are not finite")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        scaler.fit(*splits["val"], unknown_class=unknown)
-    return scaler
 
 
 def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bins: int) -> dict[str, float]:

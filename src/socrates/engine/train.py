@@ -113,7 +113,8 @@ def _train(
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    with held(run.directory), Stopping(state, run.directory, settings.epochs) as stop, large:
+    stop = Stopping(state, run.directory, settings.epochs)
+    with held(run.directory), stop.listening(), large:
         if again:
             run.forget()
         if run.finished:

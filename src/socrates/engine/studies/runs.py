@@ -40,25 +40,21 @@ def run_all(
     engine = LocalEngine(Path(out), data_root, processes, accelerator)
     wanted = [resolve(experiment) for experiment in experiments]
     distinct = list(dict.fromkeys(wanted))
-    runs: dict[Experiment, Run] = {}
-    failures: list[Failed] = []
+    ended: dict[Experiment, Finished | Failed] = {}
 
     def note(event: Event) -> None:
-        match event:
-            case Finished():
-                runs[event.experiment] = event.run
-            case Failed():
-                failures.append(event)
-            case _:
-                pass
+        if isinstance(event, Finished | Failed):
+            ended[event.experiment] = event
 
     try:
         tell(Planned(len(distinct), sum(finished_run(engine.out, experiment) is not None for experiment in distinct)))
         train_missing(distinct, engine, to_all(note, tell))
     finally:
         tell(Closed())
+    failures = [event for event in ended.values() if isinstance(event, Failed)]
     if failures:
         raise StudyError(failures, len(distinct))
+    runs = {event.experiment: event.run for event in ended.values() if isinstance(event, Finished)}
     return [runs[experiment] for experiment in wanted]
 
 
