@@ -3,48 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
-from .options import RunFolder, command_of
-from .output import console, show, table_of
+from socrates import data, methods, models
+from socrates.engine.evaluate import evaluate
+from socrates.engine.studies.display import describe
+from socrates.names import first_line
+from socrates.records import Evaluation, Run
+from socrates.report.vocabulary import METRICS
 
-if TYPE_CHECKING:
-    from socrates.records import Evaluation
+from .commands import Evaluate, List, Show
+from .options import command_of
+from .output import console, show, table_of
 
 LISTED = {"name": 12, "options and defaults": 25}  # columns and their least widths
 
 
-@dataclass
-class Evaluate:
-    """Compute every metric of a run from its saved logits: no data, no model."""
-
-    run: RunFolder
-    """A run directory."""
-    epoch: int | None = None
-    """A kept epoch, instead of the last."""
-
-
-@dataclass
-class List:
-    """Show the data sets, models and methods with their options and defaults."""
-
-
-@dataclass
-class Show:
-    """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
-
-    run: RunFolder
-    """A run directory."""
-
-
 def run_evaluate(options: Evaluate) -> None:
     """`socrates evaluate`."""
-    from socrates.engine.evaluate import evaluate
-    from socrates.records import Run
-
     run = Run(options.run)
     evaluation = evaluate(run, options.epoch)
     path = run.save_evaluation(evaluation)
@@ -55,8 +32,6 @@ def run_evaluate(options: Evaluate) -> None:
 
 def evaluation_table(evaluation: Evaluation) -> Table:
     """The test metrics of each scaler and reading, narrow enough for any terminal."""
-    from socrates.report.vocabulary import METRICS
-
     title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; Acc to CW-ECE in %"
     table = table_of(title, ("scaling", "reading"), tuple(metric.short for metric in METRICS.values()))
     for scaler, splits in evaluation.results.items():
@@ -69,9 +44,6 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 def run_list(_: List) -> None:
     """`socrates list`."""
-    from socrates import data, methods, models
-    from socrates.names import first_line
-
     table = Table(Column("name", no_wrap=True), "what", title="data sets")
     found = {name: entry.description for name, entry in data.DATASETS.items()}
     for row in (found | {name: first_line(loader) for name, loader in data.BY_PATH.items()}).items():
@@ -88,9 +60,6 @@ def run_list(_: List) -> None:
 
 def run_show(options: Show) -> None:
     """`socrates show`."""
-    from socrates.engine.studies.display import describe
-    from socrates.records import Run
-
     run = Run(options.run)
     experiment, records = run.experiment, run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
