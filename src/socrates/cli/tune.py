@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from socrates.engine.studies.candidates import option_of, short
-from socrates.engine.studies.choice import Result
 from socrates.engine.studies.display import StudyDisplay
 from socrates.engine.studies.local import LocalEngine
 from socrates.engine.studies.runs import StudyError
@@ -92,26 +91,14 @@ def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
     table = table_of(title, (), (*names, "accuracy, %", "ECE, %", "CW-ECE, %"))
     table.add_column("")
     for result in tuned.results:
-        text, style = verdict(result, tuned)
+        chosen = result is tuned.choice.best
+        place = "front, chosen" if chosen else "front" if result in tuned.choice.front else ""
+        style = "red" if result.problems else "bold" if chosen else ""
+        means = result.mean._replace(error=1 - result.mean.error)  # the accuracy
+        cells = [Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)]
         values = [short(value) for _, value in result.candidate.options]
-        table.add_row(*map(Text, (*values, *cells(result), text)), style=style)
+        table.add_row(*map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style)
     return table
-
-
-def verdict(result: Result, tuned: Tuned) -> tuple[str, str]:
-    """What the last column says, and how the row looks."""
-    if result.problems:
-        return "; ".join(result.problems), "red"
-    if result is tuned.choice.best:
-        return "front, chosen", "bold"
-    return ("front" if result in tuned.choice.front else ""), ""
-
-
-def cells(result: Result) -> list[str]:
-    """Accuracy, ECE and class-wise ECE in percent; a dash where no run has a score."""
-    mean, std = result.mean, result.std
-    shown = mean._replace(error=1 - mean.error)
-    return [Cell(100 * value, 100 * spread).text for value, spread in zip(shown, std, strict=True)]
 
 
 def show_choice(tuned: Tuned) -> None:

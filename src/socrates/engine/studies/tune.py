@@ -37,8 +37,7 @@ class Study:
     trials: int | None = None
 
     def __post_init__(self) -> None:
-        empty = [name for name, values in self.grid.items() if not values]
-        if not self.grid or empty:
+        if not self.grid or not all(self.grid.values()):
             raise ValueError(f"a study varies options and needs values for each, got {dict(self.grid)}")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"a study needs one or more different seeds, got {self.seeds}")
