@@ -35,7 +35,7 @@ def quickstart(out: Path, console: Console) -> None:
     results = next(iter(group_runs(read_runs([run.directory for run in runs])[0]).values()))
     console.print(table(results))
     for sentence in sentences(results):
-        console.print(f"- {sentence}")
+        console.print(f"- {sentence}", highlight=True)
     console.print(f"runs: {out}", soft_wrap=True, markup=False)
 
 

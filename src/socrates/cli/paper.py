@@ -30,7 +30,7 @@ def run_reproduce(options: Reproduce) -> None:
         out=options.out,
     )
     if made.scale.note:
-        console.print(f"[yellow]{made.scale.note}[/]")
+        console.print(f"[yellow]{made.scale.note}[/]", highlight=True)
     if options.dry_run:
         show_cost(made.runs, made.folder / "runs")
         return
