@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from socrates.contracts import Stream
 from socrates.engine import evaluate, run_all, train
-from socrates.engine.epoch import val_record
+from socrates.engine.evaluate import val_record
 from socrates.engine.events import Finished, Stepped
 from socrates.engine.optim import learning_rate, make_optimizer, set_rate
 from socrates.engine.train import build, train_epoch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from socrates.engine import run_all
 from socrates.engine.studies.display import StudyDisplay
@@ -35,8 +35,8 @@ def quickstart(out: Path, console: Console) -> None:
     results = next(iter(group_runs(read_runs([run.directory for run in runs])[0]).values()))
     console.print(table(results))
     for sentence in sentences(results):
-        console.print(f"- {sentence}")
-    console.print(f"runs: {out}", highlight=False, soft_wrap=True, markup=False)
+        console.print(f"- {sentence}", highlight=True)
+    console.print(f"runs: {out}", soft_wrap=True, markup=False)
 
 
 def table(results: Sequence[Results]) -> Table:
@@ -44,10 +44,9 @@ def table(results: Sequence[Results]) -> Table:
     scaled = Compared(f"{results[0].label} + TS", results[0], "temperature")
     columns = [*(Compared(one.label, one) for one in results), scaled]
     cells = ranked(columns, COLUMNS)
-    made = Table(title=f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set")
-    made.add_column("method")
-    for name in COLUMNS:
-        made.add_column(METRICS[name].head, justify="right")
+    heads = [Column(METRICS[name].head, justify="right") for name in COLUMNS]
+    title = f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set"
+    made = Table("method", *heads, title=title)
     for column in columns:
         made.add_row(column.label, *(cells[column.label, name].text for name in COLUMNS))
     return made

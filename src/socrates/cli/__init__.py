@@ -41,7 +41,7 @@ def _run(words: list[str]) -> int:
     except ImportError as error:
         sys.exit(f"the command line needs more than the library ({error}): pip install 'socrates-loss[train]'")
     if not words or words[0] in ("-h", "--help"):
-        console.print(overview(), highlight=False)
+        console.print(overview())
         return 0
     if words[0] not in COMMANDS:
         complain(f"unknown command {words[0]!r}: choose from {', '.join(COMMANDS)}", "")

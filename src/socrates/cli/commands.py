@@ -1,28 +1,170 @@
-"""The table of commands: the options of each, and what it does."""
+"""The commands: the options of each, and what carries it out, which is imported only when it is called for."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from .look import Evaluate, List, Show, run_evaluate, run_list, run_show
-from .paper import Reproduce, run_reproduce
-from .report import Quickstart, Report, run_quickstart, run_report
-from .sweep import Sweep, run_sweep
-from .train import Train, run_train
-from .tune import Tune, run_tune
+import tyro
+
+from .options import ManyRuns, Named, RunFolder, Training, Where
+
+
+@dataclass
+class Quickstart:
+    """Compare four losses on digits, in a minute: a table, what it means, and a page to look at."""
+
+    out: Path = Path("runs/quickstart")
+    """Where runs and the report go."""
+
+
+@dataclass(kw_only=True)
+class Train(Named, Where):
+    """Train one run into its own directory; the same command again continues it, and does nothing once it is finished.
+
+    With DATASET, MODEL and METHOD before it, --help also shows their own options, such as --gamma of a method, --width
+    of a model, --image-size and --augment of a data set.
+    """
+
+    device: str = "auto"
+    """A Lightning Fabric accelerator: auto, cpu, cuda, mps."""
+    seed: int = 1
+    """Decides initialisation, order, augmentation and dropout; never the split."""
+    again: bool = False
+    """Delete what is there of the run, and train it from the start."""
+    log: Literal["none", "tensorboard"] = "none"
+    """Also write curves for TensorBoard, into the run directory."""
+
+
+@dataclass
+class Evaluate:
+    """Compute every metric of a run from its saved logits: no data, no model."""
+
+    run: RunFolder
+    """A run directory."""
+    epoch: int | None = None
+    """A kept epoch, instead of the last."""
+
+
+@dataclass
+class Show:
+    """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
+
+    run: RunFolder
+    """A run directory."""
+
+
+@dataclass
+class List:
+    """Show the data sets, models and methods with their options and defaults."""
+
+
+@dataclass(kw_only=True)
+class Tune(Named, ManyRuns):
+    """Search hyperparameters: train candidates with several seeds, and choose one on validation data.
+
+    Without --grid and --trials the candidates are the paper's grid for that method. The choice is the point of the
+    Pareto front of error and ECE that is nearest to the origin, both scaled to the candidates' range; ties go by
+    class-wise ECE. Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
+    The same command again continues a stopped study; finished runs are never repeated.
+    """
+
+    grid: tuple[str, ...] = ()
+    """Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
+    batch_size, learning_rate, epochs."""
+    trials: int | None = None
+    """Let optuna propose so many candidates within the grid's range, instead of trying every combination."""
+    seeds: str = "1-5"
+    """Such as 1-5, or 1,3,7, or 4."""
+    keep_every: int = 0
+    """Keep logits at these epochs too; only those of the last epoch if 0."""
+
+
+@dataclass(kw_only=True)
+class Sweep(Training, ManyRuns):
+    """Train any list of experiments on all cores, and show their results.
+
+    Either FILE.py, which defines `experiments`, a list of socrates.experiment.Experiment or a function that returns
+    one; or every combination of --datasets, --models, --methods and --seeds. A method or model may carry options
+    after a colon, NAME:OPTION=VALUE,OPTION=VALUE, for example: --methods ce focal:gamma=2 socrates:gamma=1,alpha=0.99
+    socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
+    """
+
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.py")] = ""
+    """A Python file that defines `experiments`."""
+    datasets: tuple[str, ...] = ("digits",)
+    """Names of data sets, or folder:PATH, or npz:PATH."""
+    models: tuple[str, ...] = ("mlp",)
+    """Architectures, with options after a colon."""
+    methods: tuple[str, ...] = ()
+    """Methods, with options after a colon."""
+    seeds: str = "1-5"
+    """Such as 1-5, or 1,3,7, or 4."""
+    dry_run: bool = False
+    """Only list the runs, and which of them are finished."""
+
+
+@dataclass
+class Report:
+    """Compare runs: one page to look at, tables for Markdown, LaTeX and spreadsheets, figures as PDF and PNG.
+
+    Reads run directories only; unfinished and damaged ones are listed and left out.
+    """
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
+    """Run directories, or folders that hold them at any depth."""
+    out: Path = Path("report")
+    """Where the report goes."""
+    title: str = "Socrates report"
+    """The heading of the page."""
+
+
+@dataclass(kw_only=True)
+class Reproduce(ManyRuns):
+    """Make tables and figures of the paper: train the runs that are missing, then write them.
+
+    Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
+    tables); evolution, losses, pareto, transfer, reliability, evolution-grid, pareto-gamma-alpha, sat-unknown,
+    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); or a number
+    such as table1 or figure3; or tables, figures, all. The same command again continues.
+    """
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")]
+    """Tables and figures of the paper."""
+    setting: tuple[str, ...] = ()
+    """Settings such as cifar100-vgg16, instead of those the paper shows there."""
+    scale: Literal["paper", "laptop"] = "laptop"
+    """paper: its data, models and epochs. laptop: its methods, seeds and hyperparameter rules on little data with small
+    models and few epochs, which is said on every output."""
+    dataset: str = "digits"
+    """What the laptop scale is trained on: digits, or 2,000 images of another data set."""
+    seeds: str = ""
+    """Such as 1-3, instead of the paper's."""
+    dry_run: bool = False
+    """Only list the runs and their cost."""
+    out: Path = Path("runs/reproduce")
+    """Where runs, tables and figures go, in a folder named after the scale."""
+
+
+def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], None]]:
+    """The options of a command, and the function of a module here that carries it out."""
+    return kind, lambda options: getattr(import_module(f".{module}", __package__), name)(options)
+
 
 COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
-    "quickstart": (Quickstart, run_quickstart),
-    "train": (Train, run_train),
-    "evaluate": (Evaluate, run_evaluate),
-    "show": (Show, run_show),
-    "list": (List, run_list),
-    "tune": (Tune, run_tune),
-    "sweep": (Sweep, run_sweep),
-    "report": (Report, run_report),
-    "reproduce": (Reproduce, run_reproduce),
+    "quickstart": command(Quickstart, "report", "run_quickstart"),
+    "train": command(Train, "train", "run_train"),
+    "evaluate": command(Evaluate, "look", "run_evaluate"),
+    "show": command(Show, "look", "run_show"),
+    "list": command(List, "look", "run_list"),
+    "tune": command(Tune, "tune", "run_tune"),
+    "sweep": command(Sweep, "sweep", "run_sweep"),
+    "report": command(Report, "report", "run_report"),
+    "reproduce": command(Reproduce, "paper", "run_reproduce"),
 }
 
 

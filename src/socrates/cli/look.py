@@ -3,46 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rich.table import Table
+from rich.table import Column, Table
 
-from .options import RunFolder, command_of
+from socrates import data, methods, models
+from socrates.engine.evaluate import evaluate
+from socrates.engine.studies.display import describe
+from socrates.names import first_line
+from socrates.records import Evaluation, Run
+from socrates.report.vocabulary import METRICS
+
+from .commands import Evaluate, List, Show
+from .options import command_of
 from .output import console, show, table_of
 
-if TYPE_CHECKING:
-    from socrates.records import Evaluation
-
-
-@dataclass
-class Evaluate:
-    """Compute every metric of a run from its saved logits: no data, no model."""
-
-    run: RunFolder
-    """A run directory."""
-    epoch: int | None = None
-    """A kept epoch, instead of the last."""
-
-
-@dataclass
-class List:
-    """Show the data sets, models and methods with their options and defaults."""
-
-
-@dataclass
-class Show:
-    """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
-
-    run: RunFolder
-    """A run directory."""
+LISTED = {"name": 12, "options and defaults": 25}  # columns and their least widths
 
 
 def run_evaluate(options: Evaluate) -> None:
     """`socrates evaluate`."""
-    from socrates.engine.evaluate import evaluate
-    from socrates.records import Run
-
     run = Run(options.run)
     evaluation = evaluate(run, options.epoch)
     path = run.save_evaluation(evaluation)
@@ -53,8 +32,6 @@ def run_evaluate(options: Evaluate) -> None:
 
 def evaluation_table(evaluation: Evaluation) -> Table:
     """The test metrics of each scaler and reading, narrow enough for any terminal."""
-    from socrates.report.vocabulary import METRICS
-
     title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; Acc to CW-ECE in %"
     table = table_of(title, ("scaling", "reading"), tuple(metric.short for metric in METRICS.values()))
     for scaler, splits in evaluation.results.items():
@@ -67,26 +44,15 @@ def evaluation_table(evaluation: Evaluation) -> Table:
 
 def run_list(_: List) -> None:
     """`socrates list`."""
-    from socrates import data, methods, models
-    from socrates.names import first_line
-
-    table = Table(title="data sets")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what")
-    for name, entry in data.DATASETS.items():
-        table.add_row(name, entry.description)
-    for name, loader in data.BY_PATH.items():
-        table.add_row(name, first_line(loader))
+    table = Table(Column("name", no_wrap=True), "what", title="data sets")
+    found = {name: entry.description for name, entry in data.DATASETS.items()}
+    for row in (found | {name: first_line(loader) for name, loader in data.BY_PATH.items()}).items():
+        table.add_row(*row)
     console.print(table)
-    console.print(
-        "every data set takes image_size, the side that images are resized to, and augment=True", highlight=False
-    )
-    packages = (("models", models, models.MODELS), ("methods", methods, methods.METHODS))
-    for title, package, entries in packages:
-        table = Table(title=title)
-        table.add_column("name", overflow="fold", min_width=12)
-        table.add_column("options and defaults", overflow="fold", min_width=25)
-        table.add_column("what")
+    console.print("every data set takes image_size, the side that images are resized to, and augment=True")
+    for title, package, entries in (("models", models, models.MODELS), ("methods", methods, methods.METHODS)):
+        heads = [Column(head, overflow="fold", min_width=width) for head, width in LISTED.items()]
+        table = Table(*heads, "what", title=title)
         for name, make in entries.items():
             table.add_row(name, ", ".join(f"{k}={v}" for k, v in package.options(name).items()), first_line(make))
         console.print(table)
@@ -94,16 +60,13 @@ def run_list(_: List) -> None:
 
 def run_show(options: Show) -> None:
     """`socrates show`."""
-    from socrates.engine.studies.display import describe
-    from socrates.records import Run
-
     run = Run(options.run)
     experiment, records = run.experiment, run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print_json(json.dumps(experiment.to_json()))
     if records:
-        console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}", highlight=False)
+        console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
     show("repeat it with:")

@@ -25,6 +25,7 @@ MethodName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD"
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names")
 SPELT = {"momentum": "sgd-momentum"}  # --momentum is an option of some methods
+SETTINGS = ("num_train", "num_bins", "keep_every", "precision")  # of an Experiment, besides its parts
 OF_PART = "option_"  # begins the field of an option that a method, model or data set brings
 
 
@@ -94,7 +95,7 @@ class Training:
         """The Experiment of these parts."""
         from socrates.experiment import Experiment, resolve
 
-        settings = {name: getattr(self, name) for name in ("num_train", "num_bins", "keep_every", "precision")}
+        settings = {name: getattr(self, name) for name in SETTINGS}
         optimization = self.optimization(dataset.name, model.name, method.name)
         return resolve(Experiment(dataset, model, method, seed, **settings, optimization=optimization))
 
@@ -162,37 +163,42 @@ def with_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
             named, _ = tyro.cli(kind, args=plain, return_unknown_args=True)
     except SystemExit:
         return kind  # not whole: it is parsed again, and says so
-    from socrates import data, methods, models
     from socrates.names import option_help
 
-    factories = {"method": methods.factory, "model": models.factory, "dataset": data.factory}
     taken, fields = set(flags(kind)), dict[str, Any]()
     for part, options in options_of(named.dataset, named.model, named.method).items():
         name = getattr(named, part)
-        meanings = option_help(factories[part](name))
+        meanings = option_help(packages()[part].factory(name))
         for option, default in options.items():
             flag = option.replace("_", "-")
-            metavar = {bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE")
             about = tyro.conf.arg(
                 name=flag,
-                metavar=metavar,
+                metavar={bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE"),
                 help=f"{name}: {meanings.get(option, 'see its documentation')}",
                 help_behavior_hint="" if default is None else f"(default: {default})",
             )
             if f"--{flag}" not in taken:
-                fields.setdefault(option, (OF_PART + option, Annotated[str | None, about], field(default=None)))
+                fields[option] = (OF_PART + option, Annotated[str | None, about], field(default=None))
     made = dataclasses.make_dataclass(kind.__name__, fields.values(), bases=(kind,), kw_only=True)
     made.__doc__ = kind.__doc__
     return made
 
 
-def options_of(dataset: str, model: str, method: str) -> dict[str, dict[str, Any]]:
-    """The options of each part, with their defaults; one that several know is that of the first."""
+def packages() -> dict[str, Any]:
+    """Where the three words of a command are looked up; of an option that several know, the first one's counts."""
     from socrates import data, methods, models
 
-    known = {"method": methods.options(method), "model": models.options(model), "dataset": data.options(dataset)}
-    owners = {name: part for part, options in reversed(known.items()) for name in options}
-    return {part: {name: options[name] for name in options if owners[name] == part} for part, options in known.items()}
+    return {"method": methods, "model": models, "dataset": data}
+
+
+def options_of(dataset: str, model: str, method: str) -> dict[str, dict[str, Any]]:
+    """The options of each part, with their defaults; one that several know is that of the first."""
+    names = {"method": method, "model": model, "dataset": dataset}
+    found, taken = dict[str, dict[str, Any]](), set[str]()
+    for part, package in packages().items():
+        found[part] = {name: value for name, value in package.options(names[part]).items() if name not in taken}
+        taken |= set(found[part])
+    return found
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -245,17 +251,13 @@ def command_of(experiment: Experiment) -> str:
     from socrates.experiment import usual_optimization
 
     parts = [part.name for part in (experiment.dataset, experiment.model, experiment.method)]
-    words: list[tuple[str, Any]] = [
-        item for kind in ("method", "model", "dataset") for item in experiment.changed(kind).items()
-    ]
-    words += [("seed", experiment.seed), ("epochs", experiment.optimization.epochs)]
-    usual = dataclasses.asdict(usual_optimization(*parts))
+    usual = dataclasses.asdict(usual_optimization(*parts)) | {"epochs": None}  # the length is always told
+    words: dict[str, Any] = {**experiment.changed("method"), **experiment.changed("model")}
+    words |= {**experiment.changed("dataset"), "seed": experiment.seed}
     for name, value in dataclasses.asdict(experiment.optimization).items():
-        if name != "epochs" and value != usual[name]:
-            words.append((SPELT.get(name, name), value))
-    words += [("num_train", experiment.num_train)] if experiment.num_train is not None else []
-    words += [(name, getattr(experiment, name)) for name in ("num_bins", "keep_every", "precision")]
+        words |= {SPELT.get(name, name): value} if value != usual[name] else {}
+    words |= {name: getattr(experiment, name) for name in SETTINGS if getattr(experiment, name) is not None}
     command = ["socrates", "train", *parts]
-    for name, value in words:
+    for name, value in words.items():
         command += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]
     return shlex.join(command)

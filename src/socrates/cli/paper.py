@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
 from rich.markdown import Markdown
 from rich.text import Text
 
-from .options import ManyRuns, parse_seeds
+from socrates.engine.studies.cost import cost
+from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.runs import finished_run
+from socrates.experiment import Experiment
+from socrates.paper.reproduce import plan
+from socrates.report.aggregate import method_label, setting_of
+
+from .commands import Reproduce
+from .options import parse_seeds
 from .output import console, show, table_of
-
-if TYPE_CHECKING:
-    from socrates.experiment import Experiment
-
-
-@dataclass(kw_only=True)
-class Reproduce(ManyRuns):
-    """Make tables and figures of the paper: train the runs that are missing, then write them.
-
-    Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
-    tables); evolution, losses, pareto, transfer, reliability, evolution-grid, pareto-gamma-alpha, sat-unknown,
-    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); or a number
-    such as table1 or figure3; or tables, figures, all. The same command again continues.
-    """
-
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")]
-    """Tables and figures of the paper."""
-    setting: tuple[str, ...] = ()
-    """Settings such as cifar100-vgg16, instead of those the paper shows there."""
-    scale: Literal["paper", "laptop"] = "laptop"
-    """paper: its data, models and epochs. laptop: its methods, seeds and hyperparameter rules on little data with small
-    models and few epochs, which is said on every output."""
-    dataset: str = "digits"
-    """What the laptop scale is trained on: digits, or 2,000 images of another data set."""
-    seeds: str = ""
-    """Such as 1-3, instead of the paper's."""
-    dry_run: bool = False
-    """Only list the runs and their cost."""
-    out: Path = Path("runs/reproduce")
-    """Where runs, tables and figures go, in a folder named after the scale."""
 
 
 def run_reproduce(options: Reproduce) -> None:
     """`socrates reproduce`."""
-    from socrates.engine.studies.display import StudyDisplay
-    from socrates.paper.reproduce import plan
-
     made = plan(
         options.names,
         settings=options.setting,
@@ -58,7 +30,7 @@ def run_reproduce(options: Reproduce) -> None:
         out=options.out,
     )
     if made.scale.note:
-        console.print(f"[yellow]{made.scale.note}[/]")
+        console.print(f"[yellow]{made.scale.note}[/]", highlight=True)
     if options.dry_run:
         show_cost(made.runs, made.folder / "runs")
         return
@@ -78,10 +50,6 @@ def run_reproduce(options: Reproduce) -> None:
 
 def show_cost(experiments: list[Experiment], runs: Path) -> None:
     """A line for each kind of run, and the sum of what is missing."""
-    from socrates.engine.studies.cost import cost
-    from socrates.engine.studies.runs import finished_run
-    from socrates.report.aggregate import method_label, setting_of
-
     samples, updates = 0, 0
     table = table_of("", ("setting", "method"), ("runs", "missing", "samples", "parameter-updates"))
     costs = {run: cost(run) for run in experiments if finished_run(runs, run) is None}

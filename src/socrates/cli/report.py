@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import tyro
+from socrates.paper.compare import published
+from socrates.paper.published import CAVEATS
+from socrates.quickstart import quickstart
+from socrates.report.write import Written, write_report
 
+from .commands import Quickstart, Report
 from .options import command_of
 from .output import console, show
-
-if TYPE_CHECKING:
-    from socrates.report.write import Written
-
-
-@dataclass
-class Report:
-    """Compare runs: one page to look at, tables for Markdown, LaTeX and spreadsheets, figures as PDF and PNG.
-
-    Reads run directories only; unfinished and damaged ones are listed and left out.
-    """
-
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
-    """Run directories, or folders that hold them at any depth."""
-    out: Path = Path("report")
-    """Where the report goes."""
-    title: str = "Socrates report"
-    """The heading of the page."""
-
-
-@dataclass
-class Quickstart:
-    """Compare four losses on digits, in a minute: a table, what it means, and a page to look at."""
-
-    out: Path = Path("runs/quickstart")
-    """Where runs and the report go."""
 
 
 def run_report(options: Report) -> None:
@@ -43,22 +19,11 @@ def run_report(options: Report) -> None:
     show_written(make_report(options.runs, options.out, options.title))
 
 
-def make_report(roots: tuple[Path, ...], out: Path, title: str, note: str | None = None) -> Written:
+def make_report(roots: tuple[Path, ...], out: Path, title: str) -> Written:
     """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
-    from socrates.paper.compare import published
-    from socrates.paper.published import CAVEATS
-    from socrates.report.write import write_report
-
     with console.status("reading runs") as status:
         return write_report(
-            roots,
-            out,
-            command=command_of,
-            published=published,
-            caveats=CAVEATS,
-            title=title,
-            note=note,
-            progress=lambda stage: status.update(stage),
+            roots, out, command=command_of, published=published, caveats=CAVEATS, title=title, progress=status.update
         )
 
 
@@ -74,8 +39,6 @@ def show_written(written: Written) -> None:
 
 def run_quickstart(options: Quickstart) -> None:
     """`socrates quickstart`."""
-    from socrates.quickstart import quickstart
-
     options.out.mkdir(parents=True, exist_ok=True)
     quickstart(options.out / "runs", console)
     written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")

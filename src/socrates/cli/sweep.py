@@ -7,51 +7,30 @@ import itertools
 import runpy
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Any, cast
 
-import tyro
 from rich.text import Text
 
-from .options import ManyRuns, Training, flags, parse_seeds, read
-from .output import console, show, table_of
+from socrates.engine.studies.candidates import check
+from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.runs import StudyError, finished_run, run_all
+from socrates.experiment import Experiment, Part, resolve
+from socrates.names import unknown
+from socrates.records import Run
+from socrates.report.aggregate import group_runs, read_runs
+from socrates.report.compare import Compared, ranked
+from socrates.report.vocabulary import METRICS
 
-if TYPE_CHECKING:
-    from socrates.experiment import Experiment, Part
+from .commands import Sweep
+from .options import ManyRuns, flags, packages, parse_seeds, read
+from .output import console, show, table_of
 
 RESULTS = ("accuracy", "ece", "cw_ece", "nll")
 
 
-@dataclass(kw_only=True)
-class Sweep(Training, ManyRuns):
-    """Train any list of experiments on all cores, and show their results.
-
-    Either FILE.py, which defines `experiments`, a list of socrates.experiment.Experiment or a function that returns
-    one; or every combination of --datasets, --models, --methods and --seeds. A method or model may carry options
-    after a colon, NAME:OPTION=VALUE,OPTION=VALUE, for example: --methods ce focal:gamma=2 socrates:gamma=1,alpha=0.99
-    socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
-    """
-
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.py")] = ""
-    """A Python file that defines `experiments`."""
-    datasets: tuple[str, ...] = ("digits",)
-    """Names of data sets, or folder:PATH, or npz:PATH."""
-    models: tuple[str, ...] = ("mlp",)
-    """Architectures, with options after a colon."""
-    methods: tuple[str, ...] = ()
-    """Methods, with options after a colon."""
-    seeds: str = "1-5"
-    """Such as 1-5, or 1,3,7, or 4."""
-    dry_run: bool = False
-    """Only list the runs, and which of them are finished."""
-
-
 def run_sweep(options: Sweep) -> None:
     """`socrates sweep`."""
-    from socrates.engine.studies.display import StudyDisplay
-    from socrates.engine.studies.runs import StudyError, finished_run, run_all
-
     experiments = sweep_experiments(options)
     if options.dry_run:
         list_runs(experiments, options.out)
@@ -111,12 +90,8 @@ def part_of(kind: str, text: str) -> Part:
     Traceback (most recent call last):
     ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
-    from socrates import methods, models
-    from socrates.experiment import Part
-    from socrates.names import unknown
-
     name, given = split_options(text)
-    known = {"method": methods, "model": models}[kind].options(name)
+    known = packages()[kind].options(name)
     for option in given:
         if option not in known:
             raise ValueError(f"{kind} {name!r} has no option {unknown(option, known)}")
@@ -125,9 +100,6 @@ def part_of(kind: str, text: str) -> Part:
 
 def product(options: Sweep) -> list[Experiment]:
     """Every data set with every model, method and seed that the options name."""
-    from socrates.engine.studies.candidates import check
-    from socrates.experiment import Part
-
     if not options.methods:
         raise ValueError("nothing to train: give a FILE.py, or --methods such as --methods ce focal:gamma=2")
     datasets = [Part(name) for name in options.datasets]
@@ -142,8 +114,6 @@ def product(options: Sweep) -> list[Experiment]:
 
 def read_file(path: Path) -> list[Experiment]:
     """The `experiments` of a Python file: a list of them, or a function that returns one."""
-    from socrates.experiment import Experiment, resolve
-
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there: give a Python file that defines `experiments`")
     sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does; the processes that train get it too
@@ -166,8 +136,6 @@ def read_file(path: Path) -> list[Experiment]:
 
 def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
     """Each run, and how far it is."""
-    from socrates.records import Run
-
     distinct = list(dict.fromkeys(experiments))
     finished = 0
     for experiment in distinct:
@@ -182,10 +150,6 @@ def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
 
 def show_results(directories: Sequence[Path]) -> None:
     """A table for each setting: test metrics, mean ± std over the seeds of each method."""
-    from socrates.report.aggregate import group_runs, read_runs
-    from socrates.report.compare import Compared, ranked
-    from socrates.report.vocabulary import METRICS
-
     runs, skipped = read_runs(directories)
     for setting, groups in group_runs(runs).items():
         heads = ("runs", *(METRICS[name].head for name in RESULTS), "")

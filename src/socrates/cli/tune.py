@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from rich.table import Table
 from rich.text import Text
 
-from .options import ManyRuns, Named, command_of, parse_seeds, read
+from socrates.engine.studies.candidates import option_of, short
+from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.local import LocalEngine
+from socrates.engine.studies.runs import StudyError
+from socrates.engine.studies.tune import Study, Tuned, tune
+from socrates.experiment import Experiment, Value
+from socrates.paper.grid import GRIDS
+from socrates.report.tables import Cell
+
+from .commands import Tune
+from .options import command_of, parse_seeds, read
 from .output import console, show, table_of
-
-if TYPE_CHECKING:
-    from socrates.engine.studies.choice import Result
-    from socrates.engine.studies.tune import Tuned
-    from socrates.experiment import Experiment, Value
-
-
-@dataclass(kw_only=True)
-class Tune(Named, ManyRuns):
-    """Search hyperparameters: train candidates with several seeds, and choose one on validation data.
-
-    Without --grid and --trials the candidates are the paper's grid for that method. The choice is the point of the
-    Pareto front of error and ECE that is nearest to the origin, both scaled to the candidates' range; ties go by
-    class-wise ECE. Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
-    The same command again continues a stopped study; finished runs are never repeated.
-    """
-
-    grid: tuple[str, ...] = ()
-    """Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
-    batch_size, learning_rate, epochs."""
-    trials: int | None = None
-    """Let optuna propose so many candidates within the grid's range, instead of trying every combination."""
-    seeds: str = "1-5"
-    """Such as 1-5, or 1,3,7, or 4."""
-    keep_every: int = 0
-    """Keep logits at these epochs too; only those of the last epoch if 0."""
 
 
 def run_tune(options: Tune) -> None:
     """`socrates tune`."""
-    from socrates.engine.studies.display import StudyDisplay
-    from socrates.engine.studies.local import LocalEngine
-    from socrates.engine.studies.runs import StudyError
-    from socrates.engine.studies.tune import Study, tune
-
     seeds = parse_seeds(options.seeds)
     epochs = options.optimization(options.dataset, options.model, options.method).epochs
     base = replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
@@ -68,8 +46,6 @@ def grid_of(options: Tune, base: Experiment) -> dict[str, tuple[Value, ...]]:
         if both:
             raise ValueError(f"{', '.join(both)} is given both by itself and in --grid: leave one out")
         return grid
-    from socrates.paper.grid import GRIDS
-
     if options.method not in GRIDS:
         raise ValueError(
             f"the paper has no grid for {options.method!r}, only for {', '.join(GRIDS)}: give one, such as "
@@ -94,8 +70,6 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
     >>> parse_grid(["gamma=1,2", "width=16"], base)
     {'gamma': (1.0, 2.0), 'width': (16,)}
     """
-    from socrates.engine.studies.candidates import options_of, owner_of
-
     grid: dict[str, tuple[Value, ...]] = {}
     for word in words:
         name, _, values = word.partition("=")
@@ -104,7 +78,7 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
             raise ValueError(f"--grid takes NAME=VALUE,VALUE such as gamma=1,2,3, got {word!r}")
         if name in grid:
             raise ValueError(f"--grid has {name} twice: give all its values at once, {name}=VALUE,VALUE")
-        default = options_of(base)[owner_of(base, name)][name]
+        default = option_of(base, name)[1]
         grid[name] = tuple(dict.fromkeys(read(name, text, default) for text in values.split(",")))
     return grid
 
@@ -117,28 +91,14 @@ def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
     table = table_of(title, (), (*names, "accuracy, %", "ECE, %", "CW-ECE, %"))
     table.add_column("")
     for result in tuned.results:
-        text, style = verdict(result, tuned)
-        values = [f"{value:g}" if isinstance(value, float) else str(value) for _, value in result.candidate.options]
-        table.add_row(*map(Text, (*values, *cells(result), text)), style=style)
+        chosen = result is tuned.choice.best
+        place = "front, chosen" if chosen else "front" if result in tuned.choice.front else ""
+        style = "red" if result.problems else "bold" if chosen else ""
+        means = result.mean._replace(error=1 - result.mean.error)  # the accuracy
+        cells = [Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)]
+        values = [short(value) for _, value in result.candidate.options]
+        table.add_row(*map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style)
     return table
-
-
-def verdict(result: Result, tuned: Tuned) -> tuple[str, str]:
-    """What the last column says, and how the row looks."""
-    if result.problems:
-        return "; ".join(result.problems), "red"
-    if result is tuned.choice.best:
-        return "front, chosen", "bold"
-    return ("front" if result in tuned.choice.front else ""), ""
-
-
-def cells(result: Result) -> list[str]:
-    """Accuracy, ECE and class-wise ECE in percent; a dash where no run has a score."""
-    from socrates.report.tables import Cell
-
-    mean, std = result.mean, result.std
-    shown = mean._replace(error=1 - mean.error)
-    return [Cell(100 * value, 100 * spread).text for value, spread in zip(shown, std, strict=True)]
 
 
 def show_choice(tuned: Tuned) -> None:
@@ -146,7 +106,7 @@ def show_choice(tuned: Tuned) -> None:
     best = tuned.choice.best
     if best is not None:
         show(best.candidate.label, "\nchoice: ")
-    console.print(Text(f"why: {tuned.choice.why}"), highlight=False)
+    console.print(Text(f"why: {tuned.choice.why}"))
     if best is not None:
         show("train it, with logits of more epochs kept, by:")
         show(f"  {command_of(replace(best.candidate.experiment, keep_every=25))}")

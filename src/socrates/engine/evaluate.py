@@ -1,22 +1,26 @@
-"""Every metric of a run from its saved logits alone: no data, no model."""
+"""Numbers from logits alone, without data and model: every metric of a run, and the record that an epoch leaves."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from socrates import metrics
+from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
 from socrates.scaling import SCALERS
 
 UNBINNED = (metrics.accuracy, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc)
 BINNED = (metrics.ece, metrics.mce, metrics.ada_ece, metrics.cw_ece, metrics.debiased_ece)
-Labelled = tuple[Tensor, Tensor]  # logits and labels
+COLLAPSED_SHARE = 0.5
+FEWEST = 10  # samples that tell whether every answer is the same
 
 
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
@@ -32,20 +36,24 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     stored = {name: run.predictions(name, epoch) for name in ("val", "test")}
     splits = {name: (torch.tensor(part.logits), torch.tensor(part.labels).long()) for name, part in stored.items()}
     num_bins, num_classes = run.experiment.num_bins, stored["val"].num_classes
-    unknown = metrics.has_unknown(splits["val"][0], num_classes)
+    unknown = has_unknown(splits["val"][0], num_classes)
     readings = tuple(metrics.READINGS) if unknown else (None,)
+    usable: dict[str, Any] = {name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class}
+    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
+        skipped = dict.fromkeys(("none", *usable), "the run diverged: its logits are not finite")
+        return Evaluation(epoch, num_bins, unknown, {}, skipped)
 
     def read(logits: Tensor, labels: Tensor) -> dict[str, dict[str, float]]:
         return {reading or "plain": every_metric(logits, labels, reading, num_bins) for reading in readings}
 
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {"none": {split: read(*labelled) for split, labelled in splits.items()}}
     skipped: dict[str, str] = {}
     parameters: dict[str, dict[str, float]] = {}
-    for name, make in {"none": Unscaled, **SCALERS}.items():
-        if make.needs_unknown_class and not unknown:
-            continue
+    for name, scaler in usable.items():
         try:
-            scaler = fitted(make(), splits, unknown)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
+                scaler.fit(*splits["val"], unknown_class=unknown)
         except ValueError as error:
             skipped[name] = str(error)
             continue
@@ -55,30 +63,70 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     return Evaluation(epoch, num_bins, unknown, results, skipped, parameters)
 
 
-class Unscaled(torch.nn.Identity):
-    """The logits as they are, as a scaler."""
-
-    needs_unknown_class = False
-
-    def fit(self, logits: Tensor, labels: Tensor, *, unknown_class: bool) -> None:
-        """There is nothing to fit."""
-
-
-def fitted(scaler: Any, splits: dict[str, Labelled], unknown: bool) -> Any:
-    """The scaler, fitted on val; logits that are not finite are refused."""
-    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
-        raise ValueError("the run diverged: its logits are not finite")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        scaler.fit(*splits["val"], unknown_class=unknown)
-    return scaler
-
-
 def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bins: int) -> dict[str, float]:
     """Every metric of one split under one reading, and the ECE that a perfectly calibrated model would measure."""
-    prediction = metrics.predict(logits, unknown=reading)
+    prediction = predict(logits, unknown=reading)
     values = {metric.__name__: metric(prediction, labels) for metric in UNBINNED}
     values |= {metric.__name__: metric(prediction, labels, num_bins) for metric in BINNED}
     values["ece_floor"] = metrics.floor(partial(metrics.ece, num_bins=num_bins), prediction, num_draws=20)
     values["unknown_share"] = prediction.unknown_share
     return values
+
+
+def train_record(logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
+    """Accuracy and calibration errors of the training data, as the model saw them; none if the run diverged."""
+    answers = answers_of(logits, num_classes)
+    return {} if answers is None else calibration("train", answers, logits, labels, num_bins)
+
+
+def val_record(logits: Tensor, labels: Tensor, class_names: Sequence[str], num_bins: int) -> dict[str, Any]:
+    """The same of the validation data, with mean confidences, and why the run counts as collapsed, if it does."""
+    answers = answers_of(logits, len(class_names))
+    if answers is None:  # its calibration means nothing
+        share = float((logits.argmax(dim=1) == len(class_names)).float().mean())
+        return {"unknown_share": share, "collapsed": "the logits are not finite"}
+    record: dict[str, Any] = {
+        "unknown_share": answers.unknown_share,
+        "collapsed": collapse(answers, labels, class_names),
+    }
+    return record | calibration("val", answers, logits, labels, num_bins) | confidences(answers, labels)
+
+
+def answers_of(logits: Tensor, num_classes: int) -> Prediction | None:
+    """What the logits answer, unknown being an answer; None if they are not finite."""
+    return predict(logits, "answer", num_classes) if bool(torch.isfinite(logits).all()) else None
+
+
+def calibration(name: str, answers: Prediction, logits: Tensor, labels: Tensor, num_bins: int) -> dict[str, float]:
+    """Accuracy and calibration errors with `name_` before each; the NLL is that of the known classes alone."""
+    meter = CalibrationMeter(num_bins, answers.num_classes)
+    meter.update(answers, labels)
+    values = meter.compute()
+    record = {f"{name}_{key}": values[key] for key in ("accuracy", "ece", "ada_ece", "cw_ece")}
+    record[f"{name}_nll"] = float(F.cross_entropy(logits[:, : answers.num_classes].float(), labels))
+    return record
+
+
+def confidences(answers: Prediction, labels: Tensor) -> dict[str, float]:
+    """Mean probability of the true and of the unknown class: overall, where the answer is right, where it is wrong."""
+    p, predicted = torch.as_tensor(answers.probs), torch.as_tensor(answers.predicted)
+    right = predicted == labels
+    columns = {"true": p.gather(1, labels[:, None]).squeeze(1)}
+    if has_unknown(p, answers.num_classes):
+        columns["unknown"] = p[:, -1]
+    record: dict[str, float] = {}
+    for name, column in columns.items():
+        record[f"confidence_{name}"] = float(column.mean())
+        record[f"confidence_{name}_right"] = float(column[right].mean())  # NaN if there is none
+        record[f"confidence_{name}_wrong"] = float(column[~right].mean())
+    return record
+
+
+def collapse(answers: Prediction, labels: Tensor, class_names: Sequence[str]) -> str | None:
+    """Why answers count as collapsed, if they do; few samples, or one class, do not tell."""
+    predicted = torch.as_tensor(answers.predicted)
+    if answers.unknown_share > COLLAPSED_SHARE:
+        return f"{100 * answers.unknown_share:.0f} % of the answers are 'unknown'"
+    if len(predicted) >= FEWEST and bool((predicted == predicted[0]).all()) and bool((labels != labels[0]).any()):
+        return f"every answer is class {class_names[int(predicted[0])]}"
+    return None

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +94,35 @@ def _alive(pid: list[str]) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Signals with another handler, where Python lets us: in the main thread."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if in_main}
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
+
+
+def signals(*names: str) -> list[int]:
+    """Those of the signals that this system has."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
+def unhandled(*names: str) -> list[int]:
+    """Those that nobody handles in a way of his own."""
+    usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+    return [number for number in signals(*names) if signal.getsignal(number) == usual.get(number, signal.SIG_DFL)]
+
+
 class Stopped(KeyboardInterrupt):
     """Training was stopped by Ctrl-C; says how much is saved, and where."""
 
 
 class Stopping:
-    """While it is entered, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
+    """While it listens, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
 
     The loop then saves and calls `leave_if_asked`. A second signal, or one that comes when every whole epoch is saved,
     ends training at once: what is lost is the part of an epoch that no checkpoint can hold. Signals that somebody else
@@ -109,22 +132,16 @@ class Stopping:
     def __init__(self, state: State, directory: Path, epochs: int) -> None:
         self.state, self.directory, self.epochs = state, directory, epochs
         self.asked: int | None = None  # the signal
-        self.before: dict[int, Any] = {}
 
-    def __enter__(self) -> Stopping:
-        if threading.current_thread() is threading.main_thread():  # Python handles signals there only
-            for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
-                if signal.getsignal(number) == usual:
-                    self.before[number] = signal.signal(number, self._ask)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-        if kind is KeyboardInterrupt:
-            raise Stopped(
-                f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
-            ) from None
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Until the end of training, however that comes."""
+        try:
+            with handled(unhandled("SIGINT", "SIGTERM"), self._ask):
+                yield
+        except KeyboardInterrupt:
+            words = f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
+            raise Stopped(words) from None
 
     def _ask(self, number: int, _: object) -> None:
         again, self.asked = self.asked is not None, number

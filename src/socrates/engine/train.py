@@ -15,8 +15,7 @@ from socrates import data, methods, models
 from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.epoch import train_record, val_record
-from socrates.engine.evaluate import evaluate
+from socrates.engine.evaluate import evaluate, train_record, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
@@ -113,7 +112,8 @@ def _train(
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    with held(run.directory), Stopping(state, run.directory, settings.epochs) as stop, large:
+    stop = Stopping(state, run.directory, settings.epochs)
+    with held(run.directory), stop.listening(), large:
         if again:
             run.forget()
         if run.finished:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,45 +52,37 @@ def grid_candidates(base: Experiment, grid: Grid) -> list[Candidate]:
 
 
 def candidate_of(base: Experiment, options: Mapping[str, Value]) -> Candidate:
-    """The experiment with these options: each goes to the method if it knows it, else to the model or optimization."""
-    owners = {name: owner_of(base, name) for name in options}
+    """The experiment with these options, each where it belongs."""
     changes: dict[str, dict[str, Any]] = {"method": {}, "model": {}, "optimization": {}}
     for name, value in options.items():
-        changes[owners[name]][name] = value
+        changes[option_of(base, name)[0]][name] = value
     optimization = replace(base.optimization, **changes["optimization"])
     only_last = base.keep_every >= base.optimization.epochs
-    experiment = resolve(
-        replace(
-            base,
-            method=_with(base.method, changes["method"]),
-            model=_with(base.model, changes["model"]),
-            optimization=optimization,
-            keep_every=optimization.epochs if only_last else base.keep_every,
-        )
-    )
+    parts = {"method": base.method, "model": base.model}
+    changed = {kind: Part(part.name, **{**dict(part.options), **changes[kind]}) for kind, part in parts.items()}
+    keep = optimization.epochs if only_last else base.keep_every
+    experiment = resolve(replace(base, **changed, optimization=optimization, keep_every=keep))
     check(experiment)
     return Candidate(tuple(options.items()), experiment)
 
 
-def options_of(base: Experiment) -> dict[str, dict[str, Any]]:
-    """What can be varied, with the defaults: options of the method, of the model, of the optimization."""
-    optimization = dataclasses.asdict(Optimization())
-    return {
-        "method": methods.options(base.method.name),
-        "model": models.options(base.model.name),
-        "optimization": {name: optimization[name] for name in OF_OPTIMIZATION},
-    }
+def option_of(base: Experiment, name: str) -> tuple[str, Any]:
+    """Whether an option is the method's, the model's or the optimization's, and its default.
 
-
-def owner_of(base: Experiment, name: str) -> str:
-    """Whether an option is the method's, the model's or the optimization's.
-
-    >>> owner_of(Experiment(Part("digits"), Part("mlp"), Part("focal")), "gama")
+    >>> base = Experiment(Part("digits"), Part("mlp"), Part("focal"))
+    >>> option_of(base, "gamma"), option_of(base, "batch_size")
+    (('method', 2.0), ('optimization', 128))
+    >>> option_of(base, "gama")
     Traceback (most recent call last):
     ValueError: focal on mlp has no option 'gama', did you mean 'gamma'? Choose from gamma, width, depth, batch_size,
     learning_rate, epochs
     """
-    known = {option: owner for owner, options in options_of(base).items() for option in options}
+    owners = {
+        "method": methods.options(base.method.name),
+        "model": models.options(base.model.name),
+        "optimization": {name: getattr(Optimization, name) for name in OF_OPTIMIZATION},
+    }
+    known = {option: (owner, default) for owner, options in owners.items() for option, default in options.items()}
     if name not in known:
         raise ValueError(f"{base.method.name} on {base.model.name} has no option {unknown(name, known)}")
     return known[name]
@@ -106,7 +97,3 @@ def check(experiment: Experiment) -> None:
 def short(value: Value) -> str:
     """A value without needless digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _with(part: Part, options: Mapping[str, Value]) -> Part:
-    return Part(part.name, **{**dict(part.options), **options})

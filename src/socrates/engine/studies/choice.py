@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import NamedTuple
 from socrates import pareto
 from socrates.engine.studies.candidates import Candidate
 from socrates.records import Run
+
+MEAN = operator.attrgetter("mean")
 
 
 class Score(NamedTuple):
@@ -45,9 +48,8 @@ class Result:
         """Over the seeds, with n - 1; NaN for one seed."""
         return self._over_seeds(lambda values: statistics.stdev(values) if len(values) > 1 else math.nan)
 
-    def _over_seeds(self, of: Callable[[list[float]], float]) -> Score:
-        columns = [list(column) for column in zip(*self.scores, strict=True)] or [[math.nan]] * 3
-        return Score(*map(of, columns))
+    def _over_seeds(self, of: Callable[[Sequence[float]], float]) -> Score:
+        return Score(*map(of, zip(*(self.scores or [(math.nan,) * 3]), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -74,48 +76,36 @@ def score_of(run: Run) -> Score | str:
 def choose(results: Sequence[Result]) -> Choice:
     """The point of the front nearest to the origin, both axes scaled to the candidates' range; ties by CW-ECE."""
     ranked = [result for result in results if result.ranked]
-    left_out = len(results) - len(ranked)
     if not ranked:
         return Choice((), None, f"No choice: all of the {len(results)} candidates collapsed or failed.")
-    front = pareto.front(ranked, key=_mean)
-    best = pareto.best(ranked, key=_mean)
-    sentences = [_sentence_front(ranked, front, left_out), *_sentences_best(ranked, front, best)]
-    return Choice(tuple(front), best, " ".join(sentences))
-
-
-def _mean(result: Result) -> Score:
-    return result.mean
-
-
-def _sentence_front(ranked: Sequence[Result], front: Sequence[Result], left_out: int) -> str:
-    noun = "candidate" if len(ranked) == 1 else "candidates"
+    front, best = pareto.front(ranked, key=MEAN), pareto.best(ranked, key=MEAN)
+    left_out = len(results) - len(ranked)
     out = f" ({left_out} more not ranked: a run collapsed or failed)" if left_out else ""
-    return f"Of {len(ranked)} {noun}{out}, {len(front)} {'is' if len(front) == 1 else 'are'} on the Pareto front."
+    noun, verb = "candidate" if len(ranked) == 1 else "candidates", "is" if len(front) == 1 else "are"
+    why = f"Of {len(ranked)} {noun}{out}, {len(front)} {verb} on the Pareto front. {_why(ranked, front, best)}"
+    return Choice(tuple(front), best, why)
 
 
-def _sentences_best(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> list[str]:
+def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> str:
     name = best.candidate.label
     if len(ranked) == 1:
-        return [f"{name} is the only one that can be chosen."]
-    distance = dict(zip(map(id, ranked), pareto.distances(ranked, key=_mean), strict=True))
+        return f"{name} is the only one that can be chosen."
+    distance = dict(zip(map(id, ranked), pareto.distances(ranked, key=MEAN), strict=True))
+    tied = pareto.ties(ranked, key=MEAN)
     rivals = [result for result in (front if len(front) > 1 else ranked) if result is not best]
     second = min(rivals, key=lambda result: distance[id(result)])
-    tied = pareto.ties(ranked, key=_mean)
     if len(front) == 1:
         reason = f"{name} has the lowest error and the lowest ECE"
     elif len(tied) == 1:
         reason = f"{name} is nearest to the origin"
     else:
         second = min((result for result in tied if result is not best), key=lambda result: result.mean.cw_ece)
-        reason = f"{len(tied)} tie for the nearest to the origin, and {name} is chosen by {_tie_break(best, second)}"
+        ours, theirs = best.mean.cw_ece, second.mean.cw_ece
+        by = f"its CW-ECE ({100 * ours:.2f} % against {100 * theirs:.2f} %)"
+        by = by if ours != theirs else "its lower error, or else its earlier place, since their CW-ECE is equal too"
+        reason = f"{len(tied)} tie for the nearest to the origin, and {name} is chosen by {by}"
     where = f"at {distance[id(best)]:.3f}, the runner-up {second.candidate.label} at {distance[id(second)]:.3f}"
-    return [f"{reason} ({where}, in the candidates' range).", sentence_noise(best, second)]
-
-
-def _tie_break(best: Result, second: Result) -> str:
-    if best.mean.cw_ece == second.mean.cw_ece:
-        return "its lower error, or else its earlier place, since their CW-ECE is equal too"
-    return f"its CW-ECE ({_percent(best.mean.cw_ece)} against {_percent(second.mean.cw_ece)})"
+    return f"{reason} ({where}, in the candidates' range). {sentence_noise(best, second)}"
 
 
 def sentence_noise(best: Result, second: Result) -> str:
@@ -134,7 +124,3 @@ def sentence_noise(best: Result, second: Result) -> str:
     }[exceeds[0], exceeds[1]]
     stds = " and ".join(f"{100 * std:.2f}" for std in noise)
     return f"It differs from the runner-up by {words}, where the std over seeds is {stds}: {verdict}."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"

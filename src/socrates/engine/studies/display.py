@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 import time
 from datetime import timedelta
 from typing import Any
@@ -16,6 +18,7 @@ from socrates.experiment import Experiment
 from socrates.records import EpochRecord
 
 SECONDS_BETWEEN_EPOCHS, SECONDS_BETWEEN_STATES = 2.0, 15.0  # where there is no terminal
+BAR = TaskID(0)  # of a Progress that has no other
 # Characters: "epoch 300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
 DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 40, 12, 13
 
@@ -26,57 +29,48 @@ class RunDisplay:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.progress: Progress | None = None
-        self.bar = TaskID(0)
-        self.last = -1e9
+        self.last = -math.inf
 
     def __call__(self, event: Event) -> None:
         match event:
             case Started():
                 self.start(event)
             case Stepped() if self.progress:
-                self.progress.advance(self.bar)
+                self.progress.advance(BAR)
             case EpochDone():
                 self.show(event.record, event.experiment.optimization.epochs)
-            case Finished():
-                self.stop()
-                self.finish(event)
-            case Closed():
-                self.stop()
+            case Finished() | Closed():
+                if self.progress:
+                    self.progress.stop()
+                if isinstance(event, Finished):
+                    self.finish(event)
             case _:
                 pass
 
     def start(self, event: Started) -> None:
         """The bar, from where the run continues."""
-        if event.epochs_done:
-            self.console.print(f"continuing after epoch {event.epochs_done}", highlight=False)
+        done, steps, epochs = event.epochs_done, event.steps_per_epoch, event.experiment.optimization.epochs
+        if done:
+            self.console.print(f"continuing after epoch {done}")
         if self.console.is_terminal:
-            epochs = event.experiment.optimization.epochs
-            total = epochs * event.steps_per_epoch
-            self.progress = Progress(*columns(self.console.width, total), console=self.console)
-            label = f"epoch {min(event.epochs_done + 1, epochs)}"
-            self.bar = self.progress.add_task(label, total=total, completed=event.epochs_done * event.steps_per_epoch)
+            self.progress = Progress(*columns(self.console.width, epochs * steps), console=self.console)
+            self.progress.add_task(f"epoch {min(done + 1, epochs)}", total=epochs * steps, completed=done * steps)
             self.progress.start()
 
     def show(self, record: EpochRecord, epochs: int) -> None:
         """An epoch: in the bar, or in a line if there was none lately."""
         if self.progress:
-            self.progress.update(self.bar, description=f"epoch {record.epoch} {short(record)}")
+            self.progress.update(BAR, description=f"epoch {record.epoch} {short(record)}")
         elif record.epoch == epochs or time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS:
             self.last = time.monotonic()
-            self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}", highlight=False)
+            self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}")
 
     def finish(self, event: Finished) -> None:
         """Whether it collapsed, and where the results are."""
         collapsed = event.run.summary().get("collapsed")
         if collapsed:
-            self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}", highlight=False)
-        words = f"{event.already or 'finished'}: {event.run.directory}"
-        self.console.print(words, highlight=False, soft_wrap=True, markup=False)
-
-    def stop(self) -> None:
-        """No bar any more."""
-        if self.progress:
-            self.progress.stop()
+            self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}")
+        self.console.print(f"{event.already or 'finished'}: {event.run.directory}", soft_wrap=True, markup=False)
 
 
 def describe(record: EpochRecord) -> str:
@@ -127,16 +121,15 @@ class StudyDisplay:
         self.epochs: dict[Experiment, int] = {}  # done by each run that goes on
         self.epochs_here = 0  # done since the start, by all runs
         self.start = self.last = time.monotonic()
-        bar = Progress(BarColumn(20), TextColumn("{task.description}"), console=console)
-        self.progress = bar if console.is_terminal else None
-        self.bar = bar.add_task("", total=None)
+        self.progress = Progress(BarColumn(20), TextColumn("{task.description}"), console=console)
+        self.progress.add_task("", total=None)
 
     def __call__(self, event: Event) -> None:
+        due = isinstance(event, Closed) or time.monotonic() - self.last > SECONDS_BETWEEN_STATES
         match event:
             case Planned():
                 self.total, self.finished = event.total, event.finished
-                if self.progress and event.finished < event.total:
-                    self.progress.start()
+                due = due or event.finished < event.total
             case Started():
                 self.epochs[event.experiment] = event.epochs_done
             case EpochDone():
@@ -148,15 +141,21 @@ class StudyDisplay:
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
-                self.console.print(
-                    f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}", highlight=False
-                )
+                self.console.print(f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
             case _:
                 pass
-        planned = isinstance(event, Planned) and self.finished < self.total
-        if self.progress or planned or isinstance(event, Closed) or self.quiet_for_long():
-            self.show()
-        if self.progress and isinstance(event, Closed):
+        if self.console.is_terminal:
+            self.show_bar(event)
+        elif due and self.total:
+            self.last = time.monotonic()
+            self.console.print(self.state())
+
+    def show_bar(self, event: Event) -> None:
+        """The state in a bar, which is there while something is to be trained."""
+        if isinstance(event, Planned) and self.finished < self.total:
+            self.progress.start()
+        self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
+        if isinstance(event, Closed):
             self.progress.stop()
 
     def count(self, experiment: Experiment, epoch: int) -> None:
@@ -164,34 +163,18 @@ class StudyDisplay:
         self.epochs_here += epoch - self.epochs.get(experiment, epoch)
         self.epochs[experiment] = epoch
 
-    def quiet_for_long(self) -> bool:
-        """Whether a line is due."""
-        return time.monotonic() - self.last > SECONDS_BETWEEN_STATES
-
-    def show(self) -> None:
-        """The state, in the bar or in a line."""
-        self.last = time.monotonic()
-        if self.progress:
-            self.progress.update(self.bar, total=self.total, completed=self.finished, description=self.state())
-        elif self.total:
-            self.console.print(self.state(), highlight=False)
-
     def state(self) -> str:
-        """Runs, and times."""
+        """Runs, and times: runs that wait are taken for as long as those that go on."""
         elapsed = time.monotonic() - self.start
         words = [f"{self.finished} of {self.total} runs finished"]
         words += [f"{self.failed} failed"] if self.failed else []
         words += [f"{len(self.epochs)} running"] if self.epochs else []
         words += [f"{clock(elapsed)} elapsed"]
         if self.epochs and self.epochs_here:
-            words += [f"about {clock(elapsed * self.epochs_to_do() / self.epochs_here)} left"]
+            lengths = [experiment.optimization.epochs for experiment in self.epochs]
+            to_do = (self.total - self.finished - self.failed) * statistics.mean(lengths) - sum(self.epochs.values())
+            words += [f"about {clock(elapsed * to_do / self.epochs_here)} left"]
         return ", ".join(words)
-
-    def epochs_to_do(self) -> float:
-        """Of the runs that go on, and of those that wait as if they were like these."""
-        lengths = [experiment.optimization.epochs for experiment in self.epochs]
-        waiting = self.total - self.finished - self.failed - len(lengths)
-        return sum(lengths) - sum(self.epochs.values()) + waiting * sum(lengths) / len(lengths)
 
 
 def clock(seconds: float) -> str:

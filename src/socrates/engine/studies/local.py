@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -10,7 +9,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -21,6 +20,7 @@ import torch
 
 from socrates.data import data_root
 from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
+from socrates.engine.guard import handled, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 
@@ -28,8 +28,7 @@ from socrates.experiment import Experiment, Part
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 PRELOADED = ["socrates.engine.train", "lightning_fabric", "sklearn.datasets"]  # slow to import, and needed by each run
 # A terminal sends these to the children too. Ours ends them by SIGTERM, on which they save what they have.
-FOR_THE_PARENT = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
-ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+FOR_THE_PARENT = signals("SIGINT", "SIGHUP")
 SECONDS_BETWEEN_EPOCHS_TOLD = 0.5
 SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
 ATTEMPTS = 2  # of a run whose process is killed
@@ -77,7 +76,7 @@ class LocalEngine:
         waiting, going = list(experiments), dict[Connection, Training]()
         loaded, attempts = set[Part](), Counter[Experiment]()
         # Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have.
-        with _handled([number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL], _leave):
+        with handled(unhandled("SIGTERM", "SIGHUP"), _leave):
             try:
                 while waiting or going:
                     while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
@@ -130,23 +129,11 @@ def _processes() -> Any:
     context.set_forkserver_preload(PRELOADED)
     before = dict(os.environ)
     os.environ.update(ENVIRONMENT)  # it must stand before torch is imported
-    with _handled(FOR_THE_PARENT, signal.SIG_IGN):
+    with handled(FOR_THE_PARENT, signal.SIG_IGN):
         forkserver.ensure_running()
     for name in ENVIRONMENT:
         os.environ.pop(name) if name not in before else os.environ.update({name: before[name]})
     return context
-
-
-@contextlib.contextmanager
-def _handled(numbers: Sequence[int], handler: Any) -> Iterator[None]:
-    """Signals with another handler, where Python lets us: in the main thread."""
-    in_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handler) for number in numbers if in_main}
-    try:
-        yield
-    finally:
-        for number, usual in before.items():
-            signal.signal(number, usual)
 
 
 def _leave(number: int, _: object) -> None:

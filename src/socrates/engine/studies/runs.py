@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from socrates import data
 from socrates.data.fingerprint import Fingerprint
@@ -13,29 +13,6 @@ from socrates.engine.studies.local import LocalEngine
 from socrates.engine.train import nothing_to_do
 from socrates.experiment import Experiment, resolve
 from socrates.records import Run
-
-
-class Engine(Protocol):
-    """What trains many runs, on this machine or others."""
-
-    @property
-    def out(self) -> Path:
-        """Where run directories go."""
-        ...
-
-    @property
-    def data_root(self) -> Path | None:
-        """The data folder, if it is not the usual one."""
-        ...
-
-    @property
-    def at_once(self) -> int:
-        """How many runs go on together."""
-        ...
-
-    def run(self, experiments: Sequence[Experiment], tell: Tell) -> None:
-        """Train them all; each is told once as Finished or as Failed."""
-        ...
 
 
 class StudyError(ChildProcessError):
@@ -63,29 +40,25 @@ def run_all(
     engine = LocalEngine(Path(out), data_root, processes, accelerator)
     wanted = [resolve(experiment) for experiment in experiments]
     distinct = list(dict.fromkeys(wanted))
-    runs: dict[Experiment, Run] = {}
-    failures: list[Failed] = []
+    ended: dict[Experiment, Finished | Failed] = {}
 
     def note(event: Event) -> None:
-        match event:
-            case Finished():
-                runs[event.experiment] = event.run
-            case Failed():
-                failures.append(event)
-            case _:
-                pass
+        if isinstance(event, Finished | Failed):
+            ended[event.experiment] = event
 
     try:
         tell(Planned(len(distinct), sum(finished_run(engine.out, experiment) is not None for experiment in distinct)))
         train_missing(distinct, engine, to_all(note, tell))
     finally:
         tell(Closed())
+    failures = [event for event in ended.values() if isinstance(event, Failed)]
     if failures:
         raise StudyError(failures, len(distinct))
+    runs = {event.experiment: event.run for event in ended.values() if isinstance(event, Finished)}
     return [runs[experiment] for experiment in wanted]
 
 
-def train_missing(experiments: Iterable[Experiment], engine: Engine, tell: Tell) -> None:
+def train_missing(experiments: Iterable[Experiment], engine: LocalEngine, tell: Tell) -> None:
     """Have the engine train what is not finished yet; each experiment is told once as Finished or as Failed."""
     missing: list[Experiment] = []
     data_now: dict[Any, Fingerprint] = {}

@@ -25,7 +25,6 @@ class OptunaSearch:
     def __init__(self, base: Experiment, grid: Grid, trials: int, at_once: int, journal: Path) -> None:
         self.base, self.grid, self.num_trials = base, grid, trials
         self.study = _open(journal)
-        self.parameters = {parameter(name, values) for name, values in grid.items()}
         for trial in self.study.get_trials(deepcopy=False):
             if not trial.state.is_finished() and not self._whole(trial):  # stopped while it was asked for
                 self._tell(trial.number)
@@ -69,22 +68,13 @@ class OptunaSearch:
         return candidate_of(self.base, {name: suggest(trial, name, values) for name, values in self.grid.items()})
 
     def _whole(self, trial: Any) -> bool:
-        return set(trial.params) >= self.parameters
+        return len(trial.params) == len(self.grid)
 
     def _tell(self, number: int, values: Sequence[float] | None = None) -> None:
         """Without values the trial failed."""
         from optuna.trial import TrialState
 
         self.study.tell(number, values, state=TrialState.COMPLETE if values else TrialState.FAIL)
-
-
-def parameter(name: str, values: Sequence[Value]) -> str:
-    """What optuna calls an option: values that are close to 1 are searched by the logarithm of what is missing.
-
-    >>> parameter("alpha", (0.8, 0.99)), parameter("gamma", (1.0, 2.0))
-    ('log10(1 - alpha)', 'gamma')
-    """
-    return f"log10(1 - {name})" if near_one(values) else name
 
 
 def near_one(values: Sequence[Value]) -> bool:
@@ -96,7 +86,8 @@ def near_one(values: Sequence[Value]) -> bool:
 def suggest(trial: Any, name: str, values: Sequence[Value]) -> Value:
     """A value between the smallest and the largest; one of them if they are not numbers, or batch sizes.
 
-    Whole numbers stay whole; others have three significant digits, so that directories keep readable names.
+    Values that are close to 1 are searched by the logarithm of what is missing. Whole numbers stay whole; others have
+    three significant digits, so that directories keep readable names.
 
     >>> from optuna.trial import FixedTrial
     >>> suggest(FixedTrial({"log10(1 - alpha)": -1.5}), "alpha", (0.8, 0.99))
@@ -109,7 +100,7 @@ def suggest(trial: Any, name: str, values: Sequence[Value]) -> Value:
         return trial.suggest_categorical(name, list(dict.fromkeys(values)))
     low, high = min(numbers), max(numbers)
     if near_one(values):
-        exponent = trial.suggest_float(parameter(name, values), math.log10(1 - high), math.log10(1 - low))
+        exponent = trial.suggest_float(f"log10(1 - {name})", math.log10(1 - high), math.log10(1 - low))
         return min(max(round(1 - float(f"{10**exponent:.3g}"), 12), low), high)
     wide = low > 0 and high / low >= 100
     if all(isinstance(value, int) for value in numbers):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ from typing import Any
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.candidates import Candidate, Grid, grid_candidates
 from socrates.engine.studies.choice import Choice, Result, Score, choose, score_of
-from socrates.engine.studies.runs import Engine, finished_run, train_missing
+from socrates.engine.studies.local import LocalEngine
+from socrates.engine.studies.runs import finished_run, train_missing
 from socrates.engine.studies.trials import OptunaSearch
 from socrates.experiment import Experiment
 from socrates.records import write_json
-
-LONGEST_NAME = 150  # characters of a folder's name before the digest
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,7 @@ class Study:
     trials: int | None = None
 
     def __post_init__(self) -> None:
-        empty = [name for name, values in self.grid.items() if not values]
-        if not self.grid or empty:
+        if not self.grid or not all(self.grid.values()):
             raise ValueError(f"a study varies options and needs values for each, got {dict(self.grid)}")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"a study needs one or more different seeds, got {self.seeds}")
@@ -50,11 +47,9 @@ class Study:
     @property
     def name(self) -> str:
         """A directory name; the number of trials is no part of it, so that a study can be made longer."""
-        parts = "-".join((self.base.dataset.name, self.base.model.name, self.base.method.name))
-        readable = re.sub(r"[^A-Za-z0-9_.-]", "_", parts)[:LONGEST_NAME]
         asked = {key: value for key, value in self.to_json().items() if key != "trials"}
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
-        return f"study-{readable}-{digest}"
+        return f"study-{self.base.readable_name()}-{digest}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings."""
@@ -77,7 +72,7 @@ class Tuned:
     failures: tuple[Failed, ...] = ()
 
 
-def tune(study: Study, engine: Engine, tell: Tell = to_nobody) -> Tuned:
+def tune(study: Study, engine: LocalEngine, tell: Tell = to_nobody) -> Tuned:
     """Train what is missing, and choose; runs go below `engine.out`, the study into its own folder there.
 
     Every finished run counts, whoever trained it, and none is trained again: a study that was stopped continues.
@@ -90,7 +85,7 @@ def tune(study: Study, engine: Engine, tell: Tell = to_nobody) -> Tuned:
         search = OptunaSearch(study.base, study.grid, study.trials, at_once, log.directory / "optuna.journal")
     try:
         for batch in iter(search.ask, []) if search else [points]:
-            log.expect(batch)
+            log.candidates |= {candidate.experiment: candidate for candidate in batch}
             tell(Planned(*log.progress()))
             train_missing(log.runs_of(batch), engine, to_all(log.note, tell))
             if search:
@@ -106,26 +101,18 @@ class StudyLog:
     """What is known of a study so far, and its file, written anew whenever a candidate has all its runs."""
 
     def __init__(self, study: Study, out: Path) -> None:
-        self.study, self.out = study, out
-        self.directory = out / study.name
+        self.study, self.out, self.directory = study, out, out / study.name
         self.candidates: dict[Experiment, Candidate] = {}  # in the order they were asked for, each once
         self.scores: dict[Experiment, Score | str] = {}
         self.failures: dict[Experiment, Failed] = {}
-        self.owner: dict[Experiment, Candidate] = {}
 
-    def expect(self, candidates: Sequence[Candidate]) -> None:
-        """These will be trained next."""
-        for candidate in candidates:
-            self.candidates.setdefault(candidate.experiment, candidate)
-            self.owner.update(dict.fromkeys(candidate.runs(self.study.seeds), candidate))
-
-    def runs_of(self, candidates: Sequence[Candidate]) -> list[Experiment]:
+    def runs_of(self, candidates: Iterable[Candidate]) -> list[Experiment]:
         """All runs of some candidates, each once."""
         return list(dict.fromkeys(run for candidate in candidates for run in candidate.runs(self.study.seeds)))
 
     def progress(self) -> tuple[int, int]:
         """How many runs the study has in all, as far as is known, and how many of them are finished."""
-        runs = self.runs_of(list(self.candidates.values()))
+        runs = self.runs_of(self.candidates.values())
         to_come = max(0, (self.study.trials or 0) - len(self.candidates)) * len(self.study.seeds)
         return len(runs) + to_come, sum(finished_run(self.out, run) is not None for run in runs)
 
@@ -139,56 +126,45 @@ class StudyLog:
                 self.scores[event.experiment] = f"failed: {event.reason}"
             case _:
                 return
-        if self.results([self.owner[event.experiment]]):
+        if self.results([self.candidates[replace(event.experiment, seed=self.study.base.seed)]]):
             self.write()
 
-    def results(self, candidates: Sequence[Candidate]) -> list[Result]:
+    def results(self, candidates: Iterable[Candidate]) -> list[Result]:
         """Of the candidates whose runs have all ended."""
         found: list[Result] = []
         for candidate in candidates:
             runs = candidate.runs(self.study.seeds)
             if all(run in self.scores for run in runs):
-                scores = [self.scores[run] for run in runs]
-                good = tuple(score for score in scores if isinstance(score, Score))
-                bad = zip(self.study.seeds, scores, strict=True)
-                problems = tuple(f"seed {seed} {score}" for seed, score in bad if isinstance(score, str))
+                scores = {run.seed: self.scores[run] for run in runs}
+                good = tuple(score for score in scores.values() if isinstance(score, Score))
+                problems = tuple(f"seed {seed} {score}" for seed, score in scores.items() if isinstance(score, str))
                 found.append(Result(candidate, good, problems, any(run in self.failures for run in runs)))
         return found
 
     def write(self) -> Tuned:
         """Write study.json, and tell what it holds."""
-        results = self.results(list(self.candidates.values()))
-        tuned = Tuned(self.directory, tuple(results), choose(results), tuple(self.failures.values()))
+        results = self.results(self.candidates.values())
+        choice = choose(results)
+        best = choice.best.candidate if choice.best else None
         total, finished = self.progress()
         content = {
             "asked": self.study.to_json(),
             "runs": {"total": total, "finished": finished},
-            "results": [result_json(result, self.study.seeds, tuned.choice) for result in results],
-            "front": [dict(result.candidate.options) for result in tuned.choice.front],
-            "choice": choice_json(tuned.choice),
-            "why": tuned.choice.why,
+            "results": [self._plain(result) | {"front": result in choice.front} for result in results],
+            "front": [dict(result.candidate.options) for result in choice.front],
+            "choice": best and {"options": dict(best.options), "experiment": best.experiment.to_json()},
+            "why": choice.why,
         }
         self.directory.mkdir(parents=True, exist_ok=True)
         write_json(self.directory / "study.json", content)
-        return tuned
+        return Tuned(self.directory, tuple(results), choice, tuple(self.failures.values()))
 
-
-def result_json(result: Result, seeds: Sequence[int], choice: Choice) -> dict[str, Any]:
-    """A candidate with its validation scores, as study.json has it."""
-    return {
-        "options": dict(result.candidate.options),
-        "runs": [run.name for run in result.candidate.runs(seeds)],
-        "validation": [score._asdict() for score in result.scores],
-        "mean": result.mean._asdict(),
-        "std": result.std._asdict(),
-        "problems": list(result.problems),
-        "front": result in choice.front,
-    }
-
-
-def choice_json(choice: Choice) -> dict[str, Any] | None:
-    """The chosen options and the experiment that has them."""
-    if choice.best is None:
-        return None
-    candidate = choice.best.candidate
-    return {"options": dict(candidate.options), "experiment": candidate.experiment.to_json()}
+    def _plain(self, result: Result) -> dict[str, Any]:
+        return {
+            "options": dict(result.candidate.options),
+            "runs": [run.name for run in result.candidate.runs(self.study.seeds)],
+            "validation": [score._asdict() for score in result.scores],
+            "mean": result.mean._asdict(),
+            "std": result.std._asdict(),
+            "problems": list(result.problems),
+        }
