@@ -1,4 +1,4 @@
-"""The paper's figures from runs: one panel a setting, drawn with the functions of the report."""
+"""The paper's figures from runs: one panel or one file a setting, drawn with the functions of the report."""
 
 from __future__ import annotations
 
@@ -21,97 +21,32 @@ PANELS_A_ROW = 3
 MARKS = 12  # steps of a path over the epochs: every 25th of 300
 
 Look = Mapping[str, Style]
+Make = Callable[[RecipeData, str], list[Drawing]]  # of data and the name of the figure
 
 
-def loss_trends(data: RecipeData) -> list[Drawing]:
-    """Training and validation losses, one panel a setting."""
-    return panels(data, "losses", draw_lines, losses_data)
+def panels(draw: Callable[[Any, Any], list[Any]], data_of: Callable[[Sequence[Results], Look], Any]) -> Make:
+    """Makes a figure of one panel a setting."""
+
+    def make(data: RecipeData, name: str) -> list[Drawing]:
+        made: list[Panel] = []
+        for setting, groups in data.groups.items():
+            members = list(groups.values())
+            look = styles({one.label: one.method for one in members})
+            made.append(Panel(data.scale.title(setting), draw, data_of(members, look)))
+        return [Drawing(name, "", made, PANELS_A_ROW, PANEL)]
+
+    return make
 
 
-def pareto_over_epochs(data: RecipeData, name: str) -> list[Drawing]:
-    """Validation error against ECE over the epochs, one panel a setting."""
-    return panels(data, name, pareto.draw_paths, paths_data)
+def files(draw: Callable[[str, Sequence[Results]], Drawing]) -> Make:
+    """Makes a file a setting, named after it if there are several."""
 
+    def make(data: RecipeData, name: str) -> list[Drawing]:
+        drawn = {setting: draw(data.scale.title(setting), list(own.values())) for setting, own in data.groups.items()}
+        named = {setting: name if len(drawn) == 1 else f"{name}-{setting}" for setting in drawn}
+        return [replace(drawing, name=named[setting]) for setting, drawing in drawn.items() if drawing.panels]
 
-def transfer(data: RecipeData) -> list[Drawing]:
-    """Error against ECE over the epochs, and beside it the reliability of all methods."""
-    (left,) = panels(data, "transfer", pareto.draw_paths, paths_data)
-    (right,) = panels(data, "transfer", reliability.draw_lines, diagrams)
-    return [replace(left, panels=[*left.panels, *right.panels])]
-
-
-def reliability_lines(data: RecipeData) -> list[Drawing]:
-    """Accuracy against confidence of all methods on validation data, one panel a setting."""
-    return panels(data, "reliability", reliability.draw_lines, diagrams)
-
-
-def final_pareto(data: RecipeData, name: str) -> list[Drawing]:
-    """Test error against ECE at the last epoch, one panel a setting."""
-
-    def points(members: Sequence[Results], look: Look) -> Plane:
-        return Plane(pareto.final_points(members), look, collapsed_labels(members))
-
-    return panels(data, name, pareto.draw_points, points)
-
-
-def posthoc_pareto(data: RecipeData, name: str = "posthoc-pareto") -> list[Drawing]:
-    """Where each scaler moves Socrates and CE, on test data, one panel a setting."""
-
-    def points(members: Sequence[Results], look: Look) -> Plane:
-        return Plane(scaling.scaled_points(members, SCALERS), look, collapsed_labels(members))
-
-    return panels(data, name, scaling.draw_scaled, points)
-
-
-def transfer_test(data: RecipeData) -> list[Drawing]:
-    """Transfer learning on test data: methods, and post-hoc scaling of Socrates and CE."""
-    two = {
-        setting: {title: group for title, group in groups.items() if title in ("Socrates", "CE")}
-        for setting, groups in data.groups.items()
-    }
-    scaled = RecipeData(data.scale, two)
-    return final_pareto(data, "transfer-test-pareto") + posthoc_pareto(scaled, "transfer-posthoc-pareto")
-
-
-def evolutions(data: RecipeData) -> list[Drawing]:
-    """Penalty, target, ECE and error of Socrates over the epochs."""
-    return _by_setting(data, evolution.evolution_drawing)
-
-
-def evolution_of_grid(data: RecipeData) -> list[Drawing]:
-    """The same for every gamma and alpha of the grid."""
-    return _by_setting(data, lambda title, members: evolution.grid_drawing(title, evolution.evolution_grid(members)))
-
-
-def unknown_behaviours(data: RecipeData) -> list[Drawing]:
-    """ECE and error, confidence in the true and the unknown class, share of answers "unknown"."""
-    return _by_setting(data, partial(unknown.unknown_drawing, "unknown"))
-
-
-def sat_unknown(data: RecipeData) -> list[Drawing]:
-    """SAT's confidence in the unknown class beside its ECE, one row a setting."""
-    found = [
-        panel
-        for setting, groups in data.groups.items()
-        for group in groups.values()
-        for panel in unknown.belief_panels(data.scale.title(setting), group)
-    ]
-    return [unknown.belief_drawing("sat-unknown", "", found)] if found else []
-
-
-def panels(
-    data: RecipeData,
-    name: str,
-    draw: Callable[[Any, Any], list[Any]],
-    data_of: Callable[[Sequence[Results], Look], Any],
-) -> list[Drawing]:
-    """One panel a setting."""
-    made: list[Panel] = []
-    for setting, groups in data.groups.items():
-        members = list(groups.values())
-        look = styles({one.label: one.method for one in members})
-        made.append(Panel(data.scale.title(setting), draw, data_of(members, look)))
-    return [Drawing(name, "", made, PANELS_A_ROW, PANEL)]
+    return make
 
 
 def paths_data(members: Sequence[Results], look: Look) -> Plane:
@@ -120,15 +55,55 @@ def paths_data(members: Sequence[Results], look: Look) -> Plane:
     return Plane(pareto.epoch_paths(members, every), look, collapsed_labels(members))
 
 
+def points_data(members: Sequence[Results], look: Look) -> Plane:
+    """Where the runs end on test data."""
+    return Plane(pareto.final_points(members), look, collapsed_labels(members))
+
+
+def scaled_data(members: Sequence[Results], look: Look) -> Plane:
+    """Where each of the paper's scalers moves the ends."""
+    return Plane(scaling.scaled_points(members, SCALERS), look, collapsed_labels(members))
+
+
 def diagrams(members: Sequence[Results], look: Look) -> list[reliability.Diagram]:
     """Reliability on validation data."""
     return [reliability.Diagram(reliability.reliability_of(one, "val"), look[one.label]) for one in members]
 
 
-def _by_setting(data: RecipeData, draw: Callable[[str, Sequence[Results]], Drawing]) -> list[Drawing]:
-    """One file a setting, named after it if there are several."""
-    made: list[Drawing] = []
-    for setting, groups in data.groups.items():
-        drawing = draw(data.scale.title(setting), list(groups.values()))
-        made.append(drawing if len(data.groups) == 1 else replace(drawing, name=f"{drawing.name}-{setting}"))
-    return [drawing for drawing in made if drawing.panels]
+losses = panels(draw_lines, losses_data)
+paths = panels(pareto.draw_paths, paths_data)
+points = panels(pareto.draw_points, points_data)
+scaled = panels(scaling.draw_scaled, scaled_data)
+reliabilities = panels(reliability.draw_lines, diagrams)
+evolutions = files(evolution.evolution_drawing)
+evolution_grids = files(lambda title, members: evolution.grid_drawing(title, evolution.evolution_grid(members)))
+unknown_behaviours = files(partial(unknown.unknown_drawing, "unknown"))
+
+
+def transfer(data: RecipeData, name: str) -> list[Drawing]:
+    """Error against ECE over the epochs, and beside it the reliability of all methods."""
+    (left,), (right,) = paths(data, name), reliabilities(data, name)
+    return [replace(left, panels=[*left.panels, *right.panels])]
+
+
+def transfer_test(data: RecipeData, name: str) -> list[Drawing]:
+    """Transfer learning on test data: methods, and post-hoc scaling of Socrates and CE."""
+    two = data.only(lambda title: title in ("Socrates", "CE"))
+    return points(data, name) + scaled(two, "transfer-posthoc-pareto")
+
+
+def gamma_and_alpha(data: RecipeData, name: str) -> list[Drawing]:
+    """Both sensitivities were trained together; each has its own figure."""
+    gammas, alphas = (data.only(lambda title, symbol=symbol: title.startswith(symbol)) for symbol in "γα")
+    return paths(gammas, "pareto-gamma") + paths(alphas, "pareto-alpha")
+
+
+def sat_unknown(data: RecipeData, name: str) -> list[Drawing]:
+    """SAT's confidence in the unknown class beside its ECE, one row a setting."""
+    found = [
+        panel
+        for setting, groups in data.groups.items()
+        for group in groups.values()
+        for panel in unknown.belief_panels(data.scale.title(setting), group)
+    ]
+    return [unknown.belief_drawing(name, "", found)] if found else []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..experiment import Experiment, Part, resolve
+from ..experiment import Experiment, Part
 from ..records import Run
 from ..report.aggregate import Skipped, read_runs, results_of
 from ..report.results import Results
 from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
 from .scales import Scale
-from .settings import find_setting
 
 Columns = dict[str, Experiment]  # by the heading of the column, with any seed
 Wanted = dict[str, dict[str, list[Experiment]]]  # by setting and column, one a seed
@@ -46,14 +45,22 @@ class RecipeData:
     scale: Scale
     groups: dict[str, dict[str, Results]]
 
+    def only(self, wanted: Callable[[str], bool]) -> RecipeData:
+        """Those columns."""
+        kept = {
+            setting: {title: group for title, group in groups.items() if wanted(title)}
+            for setting, groups in self.groups.items()
+        }
+        return replace(self, groups=kept)
 
-def methods(setting: str, titles: Iterable[str] = tuple(METHODS_OF_PAPER)) -> Columns:
-    """The paper's methods with their final hyperparameters.
 
-    >>> list(methods("svhn-vgg16", ("Socrates", "MC"))), methods("svhn-vgg16")["MC"].method
-    (['Socrates', 'MC'], Part('ce_dece', weight=0.5))
+def methods(setting: str, names: Mapping[str, str] = METHODS_OF_PAPER) -> Columns:
+    """Methods of the paper, or ablations, with the final hyperparameters in that setting.
+
+    >>> list(methods("svhn-vgg16", {"Socrates": "socrates"})), methods("svhn-vgg16")["MC"].method
+    (['Socrates'], Part('ce_dece', weight=0.5))
     """
-    return {title: final_experiment(setting, METHODS_OF_PAPER[title]) for title in titles}
+    return {title: final_experiment(setting, name) for title, name in names.items()}
 
 
 def varied(setting: str, option: str, values: Sequence[float], symbol: str) -> Columns:
@@ -70,11 +77,6 @@ def varied(setting: str, option: str, values: Sequence[float], symbol: str) -> C
     }
 
 
-def variants(setting: str, names: Mapping[str, str]) -> Columns:
-    """Ablations with the final hyperparameters of Socrates in that setting."""
-    return {title: final_experiment(setting, name) for title, name in names.items()}
-
-
 def gamma_alpha_grid(setting: str) -> Columns:
     """Socrates with every gamma and alpha of the paper's grid, and its final batch size."""
     batch_size = final_choice(setting, "socrates").batch_size
@@ -88,19 +90,6 @@ def searched(setting: str) -> Columns:
         f"{title} {number}": experiment
         for title, method in METHODS_OF_PAPER.items()
         for number, experiment in enumerate(tuning_experiments(setting, method), start=1)
-    }
-
-
-def wanted_runs(
-    columns: Callable[[str], Columns], settings: Sequence[str], scale: Scale, seeds: Callable[[str], Sequence[int]]
-) -> Wanted:
-    """The runs of some columns in some settings at a scale, one for each seed."""
-    return {
-        setting: {
-            title: [resolve(scale.experiment(setting, replace(experiment, seed=seed))) for seed in seeds(setting)]
-            for title, experiment in columns(find_setting(setting).name).items()
-        }
-        for setting in settings
     }
 
 

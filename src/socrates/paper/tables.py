@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -42,37 +43,21 @@ def at_epoch(results: Results, epoch: int) -> Results:
     return replace(results, evaluations=evaluations)
 
 
-def performance(data: RecipeData, split: str) -> list[Table]:
-    """Accuracy and calibration errors at the last epoch, of test or validation data; CE has its place in `posthoc`."""
-    name = {"test": "test", "val": "validation"}[split]
-    methods = {title: method for title, method in METHODS_OF_PAPER.items() if title != "CE"}
-    blocks = [
-        Block(
-            (data.scale.title(setting),),
-            [
-                Compared(title, groups.get(title), printed=printed(name, setting, method))
-                for title, method in methods.items()
-            ],
-        )
-        for setting, groups in data.groups.items()
-    ]
-    title = f"{name.capitalize()} set performance at the last epoch"
-    return [_compared(data, name, title, "Setting", blocks, tuple(METRICS), split)]
-
-
-def posthoc(data: RecipeData) -> list[Table]:
-    """Socrates and CE before and after temperature, vector and matrix scaling, of test data."""
-    wanted = [(title, scaler) for title in ("Socrates", "CE") for scaler in SCALERS]
+def performance(data: RecipeData, name: str) -> list[Table]:
+    """Accuracy and calibration errors at the last epoch: of all methods but CE, or of Socrates and CE when scaled."""
+    posthoc = name == "posthoc"
+    titles = ("Socrates", "CE") if posthoc else [title for title in METHODS_OF_PAPER if title != "CE"]
+    wanted = [(title, scaler) for title in titles for scaler in (SCALERS if posthoc else SCALERS[:1])]
     blocks: list[Block] = []
     for setting, groups in data.groups.items():
         columns: list[Compared] = []
         for title, scaler in wanted:
-            column = METHODS_OF_PAPER[title] + ("" if scaler == "none" else f"+{scaler}")
-            cell = printed("posthoc", setting, column)
+            cell = printed(name, setting, METHODS_OF_PAPER[title] + ("" if scaler == "none" else f"+{scaler}"))
             columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=cell))
         blocks.append(Block((data.scale.title(setting),), columns))
-    title = "Test set performance with post-hoc scaling"
-    return [_compared(data, "posthoc", title, "Setting", blocks, tuple(METRICS))]
+    words = "Validation set" if name == "validation" else "Test set"
+    title = f"{words} performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
+    return [_compared(data, name, title, "Setting", blocks, split="val" if name == "validation" else "test")]
 
 
 def over_epochs(data: RecipeData, name: str) -> list[Table]:
@@ -85,20 +70,22 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
         for epoch in EPOCHS:
             ours = data.scale.epoch(setting, round(epoch * last / EPOCHS[-1]))
             columns = [
-                Compared(title, at_epoch(group, ours), printed=printed(name, epoch, _column(name, title)))
+                Compared(title, at_epoch(group, ours), printed=printed(name, epoch, _column(title)))
                 if setting == of_paper
                 else Compared(title, at_epoch(group, ours))
                 for title, group in groups.items()
             ]
             blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
         title = f"{words}: {data.scale.title(setting)}, validation set"
-        chosen = [_choice(groups, data.scale.epoch(setting, last // half)) for half in (2, 1)]
+        ends = [data.scale.epoch(setting, last // half) for half in (2, 1)]
+        chosen = {epoch: best for epoch in ends if (best := _best(groups, epoch))}
+        notes = [f"By the Pareto rule the best at epoch {epoch} is {best}." for epoch, best in chosen.items()]
         file = name if len(data.groups) == 1 else f"{name}-{setting}"
-        tables.append(_compared(data, file, title, "Epoch", blocks, ("accuracy", "ece"), notes=chosen))
+        tables.append(_compared(data, file, title, "Epoch", blocks, metrics=("accuracy", "ece"), notes=notes))
     return tables
 
 
-def hyperparameters(data: RecipeData) -> list[Table]:
+def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
     settings = list(data.groups)
     chosen = {setting: _chosen(groups) for setting, groups in data.groups.items()}
@@ -106,7 +93,7 @@ def hyperparameters(data: RecipeData) -> list[Table]:
     for title, method in METHODS_OF_PAPER.items():
         for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
             ours = [_option(chosen[setting].get(title), option) for setting in settings]
-            cells = [find("hyperparameters", setting, method, symbol) for setting in settings]
+            cells = [find(name, setting, method, symbol) for setting in settings]
             rows.append(Row((title, symbol, "ours"), tuple(ours)))
             if any(cells):
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
@@ -118,38 +105,18 @@ def hyperparameters(data: RecipeData) -> list[Table]:
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
     heads = ("Method", "Hyperparameter", "Source", *(data.scale.title(setting) for setting in settings))
-    return [noted(Table("hyperparameters", "Final hyperparameters", heads, tuple(rows), notes), data.scale.note)]
+    return [noted(Table(name, "Final hyperparameters", heads, tuple(rows), notes), data.scale.note)]
 
 
-def _compared(
-    data: RecipeData,
-    name: str,
-    title: str,
-    head: str,
-    blocks: Sequence[Block],
-    metrics: Sequence[str],
-    split: str = "test",
-    notes: Sequence[str] = (),
-) -> Table:
+def _compared(data: RecipeData, name: str, title: str, head: str, blocks: Sequence[Block], **more: Any) -> Table:
     """Methods are columns, whatever their number, as in the paper."""
-    said = [note for note in notes if note]
-    table = compare(
-        name, title, (head,), blocks, metrics=metrics, split=split, notes=said, caveats=CAVEATS, across="methods"
-    )
-    return noted(table, data.scale.note)
+    more = {"metrics": tuple(METRICS), "caveats": CAVEATS, "across": "methods", **more}
+    return noted(compare(name, title, (head,), blocks, **more), data.scale.note)
 
 
-def _column(name: str, title: str) -> str:
+def _column(title: str) -> str:
     """Where the paper prints a variant."""
-    if name in ("gamma", "alpha"):
-        return title.split(" = ")[1]
-    return (BETAS if name == "beta" else ABLATIONS)[title]
-
-
-def _choice(groups: Mapping[str, Results], epoch: int) -> str:
-    """Which variant the Pareto rule prefers at an epoch."""
-    best = _best(groups, epoch)
-    return f"By the Pareto rule the best at epoch {epoch} is {best}." if best else ""
+    return (BETAS | ABLATIONS).get(title) or title.split(" = ")[1]
 
 
 def _best(groups: Mapping[str, Results], epoch: int) -> str | None:

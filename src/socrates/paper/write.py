@@ -25,7 +25,7 @@ def write_recipes(
         if data.groups:
             written[name] = [
                 path
-                for made in recipe.make(data)
+                for made in recipe.make(data, name)
                 for path in (
                     write_table(made, out / "tables")
                     if isinstance(made, Table)

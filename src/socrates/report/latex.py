@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from functools import cache
 
-from .tables import Cell, Row, Table, unrepeated
+import jinja2
+
+from .markup import asset
+from .tables import Cell, Table, unrepeated
 
 LATEX_ROWS = 40  # on a page
 LATEX_WORDS = 40  # characters; longer ones are broken into lines
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
-)
-SPECIAL = str.maketrans(
-    {
-        **{sign: f"\\{sign}" for sign in "#$%&_{}"},
-        **{sign: f"${sign}$" for sign in "<>|"},
-        **{sign: f"{{{sign}}}" for sign in "[]*"},  # "[" and "*" after the end of a row would be taken for options
-        "\\": r"\textbackslash{}",
-        "^": r"\textasciicircum{}",
-        "~": r"\textasciitilde{}",
-        "/": r"/\allowbreak{}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "†": r"\dag{}",
-        "‡": r"\ddag{}",
-        "–": "--",
-        "—": "---",
-        "…": r"\dots{}",
-        "≤": r"$\le$",
-        "≥": r"$\ge$",
-        "→": r"$\to$",
-        "’": "'",
-        "“": "``",
-        "”": "''",
-    }
-    | {letter: f"$\\{name}$" for letter, name in zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ", GREEK.split(), strict=True)}
-)
-DOCUMENT = r"""\documentclass{article}
-\usepackage[utf8]{inputenc}
-\usepackage[margin=2cm]{geometry}
-\usepackage{booktabs,graphicx}
-\begin{document}
-%s\end{document}
-"""
+# "[" and "*" are in braces, or they would be taken for options after the end of a row.
+SPECIAL = str.maketrans(json.loads(asset("latex.json")))
 
 
 def to_latex(table: Table, standalone: bool = False) -> str:
@@ -53,6 +23,7 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     The first of several keys becomes a line above its rows. A table that is too wide is shrunk to the line, and a long
     one is cut into parts of one page each.
 
+    >>> from socrates.report.tables import Row
     >>> row = Row(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="second"),))
     >>> print(to_latex(Table("t", "Test", ("Method", "ECE (%)"), (row,))))
     % needs \usepackage{booktabs,graphicx}
@@ -69,45 +40,22 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     \end{tabular}}
     \end{table}
     """
-    columns = [_latex_column(table, index) for index in range(len(table.heads))]
-    shown = columns[int(table.num_keys > 1) :]  # the first of several keys stands above its rows
-    size = LATEX_ROWS // 2 if any("p" in column for column in shown) else LATEX_ROWS
+    hidden = int(table.num_keys > 1)  # the first of several keys stands above its rows
+    columns = [_latex_column(table, index) for index in range(hidden, len(table.heads))]
+    size = LATEX_ROWS // 2 if any("p" in column for column in columns) else LATEX_ROWS
     parts = [table.rows[start : start + size] for start in range(0, len(table.rows), size)] or [()]
-    text = "% needs \\usepackage{booktabs,graphicx}\n"
-    for number, rows in enumerate(parts, start=1):
-        text += _latex_part(table, columns, rows, f" (part {number} of {len(parts)})" if len(parts) > 1 else "")
-        text += "\\clearpage\n" if len(parts) > 1 else ""
-    return DOCUMENT % text if standalone else text
+    names = {"table": table, "hidden": hidden, "columns": columns, "parts": parts, "standalone": standalone}
+    return _environment().get_template("table.tex").render(names)
 
 
-def _latex_part(table: Table, columns: list[str], rows: Sequence[Row], part: str) -> str:
-    hidden = int(table.num_keys > 1)
-    heads = [_latex_text(head) for head in table.heads[hidden:]]
-    lines = [
-        r"\begin{table}[htbp]",
-        r"\centering\footnotesize\renewcommand{\arraystretch}{1.15}",
-        rf"\caption{{{_latex_text(table.title + part)}}}",
-        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{''.join(columns[hidden:])}}}",
-        r"\toprule",
-        " & ".join(heads) + r" \\",
-        *_latex_body(rows, hidden, len(heads)),
-        r"\bottomrule",
-        r"\end{tabular}}",
-    ]
-    if table.notes and rows[-1:] == table.rows[-1:]:
-        notes = r"\\ ".join(map(_latex_text, table.notes))
-        lines.append(rf"\par\smallskip\parbox{{\linewidth}}{{\scriptsize\raggedright {notes}}}")
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
-
-
-def _latex_body(rows: Sequence[Row], hidden: int, width: int) -> list[str]:
-    lines: list[str] = [] if hidden and rows else [r"\midrule"]
-    for keys, row in unrepeated(rows):
-        if hidden and keys[0]:
-            lines += [r"\midrule", rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_latex_text(keys[0])}}}}} \\"]
-        lines.append(" & ".join([*map(_latex_text, keys[hidden:]), *map(_latex_cell, row.cells)]) + r" \\")
-    return lines
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(  # braces are LaTeX's own
+        "<%", "%>", "<<", ">>", "<#", "#>", trim_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    made.loader = jinja2.FunctionLoader(asset)
+    made.filters |= {"text": _latex_text, "cell": _latex_cell, "unrepeated": unrepeated}
+    return made
 
 
 def _latex_column(table: Table, index: int) -> str:

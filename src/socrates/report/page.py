@@ -19,9 +19,9 @@ from socrates.experiment import Experiment
 from socrates.records import replacing
 
 from .aggregate import Skipped
-from .comparisons import overview_table
-from .figures import FIGURES
-from .figures.chart import SYMBOLS, Json, Section, by_reading
+from .comparisons import overview_table, scaled_table
+from .figures import FIGURES, SECTIONS
+from .figures.chart import SYMBOLS, Json, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
@@ -30,20 +30,6 @@ from .tables import Table, to_html
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS
 
 MOST_REFERENCES = 12  # that differences are offered to, the best first
-OVERVIEW = Section(
-    "overview",
-    "Overview",
-    "Test set, mean ± standard deviation over seeds. Best of a column in bold, second underlined; click a head to "
-    "sort. An ECE near its floor, what a perfectly calibrated model of this confidence would measure, cannot be "
-    "improved.",
-)
-DIFFERENCES = Section(
-    "differences",
-    "Differences",
-    "Each method against one of them, paired over the seeds they share, with its 95 % interval. The verdict is “within "
-    "seed noise” unless a paired t-test, corrected for the number of methods (Holm), says otherwise.",
-)
-SECTIONS = (OVERVIEW, *(one.SECTION for one in FIGURES), DIFFERENCES)
 HINTS = {spec.head: f"{spec.long}: {spec.meaning}" for spec in METRICS.values()}
 
 
@@ -80,13 +66,12 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
     methods = {
         one.label: {
             **vars(look[one.label]),
-            "place": place,
             "dark": on_dark(look[one.label].colour),
             "collapsed": "; ".join(dict.fromkeys(one.collapses.values())),
         }
-        for place, one in enumerate(members)
+        for one in members
     }
-    charts = {one.SECTION.name: one.charts(members, look) for one in FIGURES}
+    charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
     legends = {
         name: {trace.get("meta") for chart in found for figure in chart.figures.values() for trace in figure["data"]}
         for name, found in charts.items()
@@ -94,11 +79,9 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
     html = partial(to_html, methods=methods, hints=HINTS)
     made: dict[str, Callable[[str], Any]] = {
         "overview": lambda reading: html(overview_table(members, reading), sortable=True),
+        "scaling": lambda reading: html(scaled_table(members, reading)),
         "differences": lambda reading: _differences(heading, members, reading, html),
     }
-    for section in SECTIONS:
-        if section.table:
-            made[section.name] = lambda reading, make=section.table: html(make(members, reading))
     tables = {name: by_reading(members, make) for name, make in made.items()}
     best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
     chosen = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": SECTIONS}

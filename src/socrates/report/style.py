@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from socrates.experiment import Part
 
@@ -37,11 +37,15 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS."""
+    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS.
+
+    `place` is that among the methods shown together.
+    """
 
     colour: str
     dash: str
     marker: str
+    place: int = field(default=0, compare=False, repr=False)
 
 
 def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
@@ -57,8 +61,9 @@ def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
     by_colour: dict[str, list[str]] = {}
     for label, method in methods.items():
         by_colour.setdefault(method_colour(method.name), []).append(label)
+    places = {label: place for place, label in enumerate(methods)}
     return {
-        label: variant(colour, rank)
+        label: replace(variant(colour, rank), place=places[label])
         for colour, labels in by_colour.items()
         for rank, label in enumerate(sorted(labels, key=lambda label: _order(label, methods[label])))
     }

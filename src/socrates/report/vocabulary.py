@@ -120,8 +120,6 @@ CURVES = {
         Curve("confidence_true_right", "mean belief in the true class, right answers"),
     )
 }
-# Where curves are explained: two of them treat the unknown class differently.
-CURVES_NOTE = "Validation accuracy and ECE count “unknown” as an answer, while the validation NLL leaves it out."
 
 METHODS = {
     "ce": "CE",

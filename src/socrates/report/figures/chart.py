@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results import Results
-from ..tables import Table
+from ..style import Style
 from ..vocabulary import READINGS, USUAL_READING
 
 Array = NDArray[Any]
@@ -60,32 +60,30 @@ class Chart:
     slider: bool = False
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: heading, how to read it, and how its charts stand; `empty` is said where there are none."""
-
-    name: str
-    heading: str
-    how: str
-    layout: str = "panels"  # "pair", "panels", "panels two", "multiples", "one"
-    empty: str = ""
-    legend: bool = True
-    table: Callable[[Sequence[Results], str], Table] | None = None  # by reading, beneath the charts
-
-
 def figure(data: list[Json], **layout: Any) -> Json:
     """A plotly figure."""
     return {"data": data, "layout": layout}
 
 
 def scatter(
-    place: int, label: str, x: Sequence[Any], y: Sequence[Any], shown: Sequence[Array], hover: str, **more: Any
+    label: str, style: Style, x: Sequence[Any], y: Sequence[Any], shown: Sequence[Array], hover: str, **more: Any
 ) -> Json:
     """A trace of a method; `shown` are the true values of its points, for what `hover` says of them."""
     rows = [list(row) for row in zip(*map(numbers, shown), strict=True)]
     # Plotly reads a few tags in its texts: what comes from a run must not be one.
-    named = {"type": "scatter", "meta": place, "name": escape(label, quote=False)}
+    named = {"type": "scatter", "meta": style.place, "name": escape(label, quote=False)}
     return {**named, "x": x, "y": y, "customdata": rows, "hovertemplate": hover, **more}
+
+
+def pen(style: Style, width: float, **more: Any) -> Json:
+    """The line of a method."""
+    return {"color": f"m{style.place}", "width": width, "dash": style.dash, **more}
+
+
+def mark(style: Style, size: float, edge: str = "card", width: float = 1.5, **more: Any) -> Json:
+    """The marker of a method, with an edge."""
+    symbol = {"symbol": SYMBOLS[style.marker], "line": {"color": edge, "width": width}}
+    return {"color": f"m{style.place}", "size": size, **symbol, **more}
 
 
 def by_reading(members: Sequence[Results], make: Callable[[str], Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..results import Band, Results, bands
 from ..style import Style
-from ..vocabulary import CURVES, CURVES_NOTE, USUAL_READING, Curve
-from .chart import Chart, Json, Section, axis_title, figure, log_axis, numbers, scatter
+from ..vocabulary import CURVES, USUAL_READING, Curve
+from .chart import Chart, Json, axis_title, figure, log_axis, numbers, pen, scatter
 from .compose import SINGLE, Drawing, Panel
 from .ink import GREY, LINES, Handles, line_handle, method_handle, tidy
 
@@ -30,13 +30,6 @@ SHOWN = ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", 
 MOST_SHADED = 8  # methods in one panel; from here on their bands would hide each other
 MAX_POINTS = 150  # of a curve on the page: more cannot be seen at its width
 STEEP = 0.05  # the share of the first epochs that may leave the frame, or all that follows would look flat
-SECTION = Section(
-    "curves",
-    "Curves",
-    "Mean over seeds; the band is one standard deviation. Each method's loss is its own, so compare shapes there, and "
-    f"heights in the other panels. {CURVES_NOTE}",
-    empty="No curves were recorded.",
-)
 
 
 @dataclass(frozen=True)
@@ -177,7 +170,6 @@ def curve_charts(
     only: Callable[[Results], bool] = lambda one: True,
 ) -> list[Chart]:
     """A chart for each number that some of them recorded."""
-    place = {one.label: index for index, one in enumerate(members)}
     made: list[Chart] = []
     for curve in map(CURVES.__getitem__, names):
         found = bands([one for one in members if only(one)], curve.name, curve.factor)
@@ -185,23 +177,23 @@ def curve_charts(
             continue
         linear = {"range": _range(found, steep), "tickformat": ".3~g"}
         log, at = log_axis(np.concatenate([own.mean for own in found])) if curve.log else (None, numbers)
-        traces = [trace for own in found for trace in _traces(own, place[own.label], look[own.label], at)]
+        traces = [trace for own in found for trace in _traces(own, look[own.label], at)]
         shown = figure(traces, xaxis={"title": axis_title("epoch")}, yaxis=log or linear)
         title = curve.title[0].upper() + curve.title[1:]
         made.append(Chart(curve.name, title, {USUAL_READING: shown}, linear=linear if log else None))
     return made
 
 
-def _traces(curve: Band, place: int, style: Style, at: Any) -> list[Json]:
+def _traces(curve: Band, style: Style, at: Any) -> list[Json]:
     kept = thinned(len(curve.epochs))
     epochs, mean, low, high = (values[kept] for values in (curve.epochs, curve.mean, curve.low, curve.high))
-    line = {"color": f"m{place}", "dash": style.dash, "width": 2}
     hover = "epoch %{x}<br>%{customdata[0]:.4~g}"
-    middle = scatter(place, curve.label, epochs.tolist(), at(mean), (mean,), hover, mode="lines", line=line)
+    middle = scatter(curve.label, style, epochs.tolist(), at(mean), (mean,), hover, mode="lines", line=pen(style, 2))
     if not np.nan_to_num(high - low).max(initial=0.0) > 0:
         return [middle]
     edge = {**middle, "line": {"width": 0}, "hoverinfo": "skip", "hovertemplate": None}
-    return [{**edge, "y": at(low)}, {**edge, "y": at(high), "fill": "tonexty", "fillcolor": f"m{place} 26"}, middle]
+    filled = {"fill": "tonexty", "fillcolor": f"m{style.place} 26"}
+    return [{**edge, "y": at(low)}, {**edge, "y": at(high), **filled}, middle]
 
 
 def _range(found: Sequence[Band], steep: bool) -> list[float | None]:

@@ -7,20 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..results import Results, bands
 from ..style import Style
 from ..vocabulary import CURVES
-from .chart import Chart, Section
+from .chart import Chart
 from .compose import Drawing, Panel
 from .curves import Line, Lines, curve_charts, draw_lines
 
 # The paper's colours, which stand for quantities here, not for methods.
 COLOURS = {"beta": "#E58600", "target": "#0072B2", "val_ece": "#C1121F", "error": "#1A1A1A"}
-SECTION = Section(
-    "evolution",
-    "β and target",
-    "β weighs the pull towards “unknown”, the target t is how much the labels are still believed; both are means over "
-    "the training samples of an epoch.",
-    "panels two",
-    empty="No method here has a β or a moving target.",
-)
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:

@@ -16,7 +16,7 @@ from socrates import pareto
 from ..results import Results, mean_and_band
 from ..style import Style
 from ..vocabulary import SPLITS, USUAL_READING
-from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
+from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, annotate_apart, line_handle, method_handle, tidy
 
@@ -27,16 +27,12 @@ Array = NDArray[Any]
 
 MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
+ACCEPTABLE_LINE = {  # on the page
+    **{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE},
+    "line": {"dash": "dot", "width": 1.5, "color": "soft"},
+}
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
-SECTION = Section(
-    "pareto",
-    "Error and calibration",
-    "Lower left is better; both axes are logarithmic. A path is a method's way through training; below the dotted line "
-    "the calibration error is under 10 %.",
-    "pair",
-    empty="No method here has an error and an ECE.",
-)
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,13 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     longest = max((len(one.epochs) for one in members), default=0)
     paths = epoch_paths(members, every=max(1, math.ceil(longest / PATH_POINTS)))
     found = by_reading(members, lambda reading: final_points(members, "test", reading))
-    ends = {reading: _final_figure(points, members, look) for reading, points in found.items() if points}
+    planes = {reading: Plane(points, look, collapsed_labels(members)) for reading, points in found.items() if points}
+    ends = {reading: _final_figure(plane) for reading, plane in planes.items()}
     through = {USUAL_READING: "validation, mean over seeds"}
     ringed = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
     made: list[Chart] = []
     if paths:
-        path = {USUAL_READING: _path_figure(paths, members, look)}
+        path = {USUAL_READING: _path_figure(paths, look)}
         made.append(Chart("paths", "Through training", path, through, "tall", slider=True))
     return [*made, Chart("final", "At the end", ends, ringed, "tall")] if ends else made
 
@@ -232,50 +229,34 @@ def _marks(data: Plane, label: str) -> dict[str, Any]:
     return {"linestyle": "none", "marker": style.marker, "markerfacecolor": face, "markeredgecolor": edge}
 
 
-def _path_figure(paths: Sequence[Trail], members: Sequence[Results], look: Mapping[str, Style]) -> Json:
+def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """Each path, and a large mark at the epoch of the slider; the page cuts both there."""
-    place = {one.label: index for index, one in enumerate(members)}
     x, at_x = log_axis(np.concatenate([path.error for path in paths]), "error, %")
     y, at_y = log_axis(np.concatenate([np.array([ACCEPTABLE_ECE]), *(path.ece for path in paths)]), "ECE, %")
     hover = "epoch %{customdata[0]}<br>error %{customdata[1]:.2f} %<br>ECE %{customdata[2]:.2f} %"
     traces: list[Json] = []
     for path in paths:
-        index, style = place[path.label], look[path.label]
-        shown = np.asarray(path.steps), path.error, path.ece
-        whole = scatter(index, path.label, at_x(path.error), at_y(path.ece), shown, hover)
-        line = {"color": f"m{index}", "dash": style.dash, "width": 1.5}
-        small = {"color": f"m{index}", "size": 3.5}
-        traces.append({**whole, "mode": "lines+markers", "opacity": 0.6, "cut": "until", "line": line, "marker": small})
-        traces.append({**whole, "mode": "markers", "cut": "at", "marker": _mark(index, style, 13)})
-    return figure(traces, xaxis=x, yaxis=y, shapes=[_acceptable_line()])
+        style, shown = look[path.label], (np.asarray(path.steps), path.error, path.ece)
+        whole = scatter(path.label, style, at_x(path.error), at_y(path.ece), shown, hover)
+        drawn = {"line": pen(style, 1.5), "marker": {"color": f"m{style.place}", "size": 3.5}}
+        traces.append({**whole, "mode": "lines+markers", "opacity": 0.6, "cut": "until", **drawn})
+        traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
+    return figure(traces, xaxis=x, yaxis=y, shapes=[ACCEPTABLE_LINE])
 
 
-def _final_figure(points: Sequence[Trail], members: Sequence[Results], look: Mapping[str, Style]) -> Json:
+def _final_figure(plane: Plane) -> Json:
     """The runs small, their mean large, with a ring if it is on the front."""
-    place = {one.label: index for index, one in enumerate(members)}
-    front = front_labels(points, collapsed_labels(members))
+    points, front = plane.trails, front_labels(plane.trails, plane.collapsed)
     eces = np.concatenate([point.ece for point in points])
     x, at_x = log_axis(np.concatenate([point.error for point in points]), "error, %")
     y, at_y = log_axis(eces, "ECE, %")
     hover = "error %{customdata[0]:.2f} %<br>ECE %{customdata[1]:.2f} %"
     traces: list[Json] = []
     for point in points:
-        index, style = place[point.label], look[point.label]
-        small = {"color": f"m{index}", "symbol": SYMBOLS[style.marker], "size": 6, "opacity": 0.5}
-        large = _mark(index, style, 14, ringed=point.label in front)
-        mean = [np.array([value]) for value in point.end]
-        for (error, ece), marker in (((point.error, point.ece), small), (mean, large)):
+        style, mean = plane.look[point.label], [np.array([value]) for value in point.end]
+        large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
+        for (error, ece), marker in (((point.error, point.ece), mark(style, 6, width=0, opacity=0.5)), (mean, large)):
             shown = {"mode": "markers", "marker": marker}
-            traces.append(scatter(index, point.label, at_x(error), at_y(ece), (error, ece), hover, **shown))
-    shapes = [_acceptable_line()] if eces.max() > 0.7 * ACCEPTABLE_ECE else []
+            traces.append(scatter(point.label, style, at_x(error), at_y(ece), (error, ece), hover, **shown))
+    shapes = [ACCEPTABLE_LINE] if eces.max() > 0.7 * ACCEPTABLE_ECE else []
     return figure(traces, xaxis=x, yaxis=y, shapes=shapes)
-
-
-def _mark(place: int, style: Style, size: float, ringed: bool = False) -> Json:
-    ring = {"color": "ink", "width": 2} if ringed else {"color": "card", "width": 1.5}
-    return {"color": f"m{place}", "size": size, "symbol": SYMBOLS[style.marker], "line": ring}
-
-
-def _acceptable_line() -> Json:
-    line = {"dash": "dot", "width": 1.5, "color": "soft"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": line}

@@ -16,7 +16,7 @@ from ..results import Results
 from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
-from .chart import SYMBOLS, Chart, Json, Section, axis_title, by_reading, figure, numbers, scatter
+from .chart import Chart, Json, axis_title, by_reading, figure, mark, numbers, pen, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
 
@@ -27,15 +27,6 @@ Array = NDArray[Any]
 
 Z = 1.959964  # two-sided 95 % of a normal distribution
 BAND = "#8080803D"
-SECTION = Section(
-    "reliability",
-    "Reliability",
-    "Accuracy among predictions of like confidence. Below the diagonal a model is overconfident, above it too modest; "
-    "within the grey band it may be chance (95 %). The strip shows where the predictions lie.",
-    "multiples",
-    empty="No logits could be read.",
-    legend=False,
-)
 
 _HISTOGRAM = 0.24  # height of the strip below the diagram
 _TICKS = (0.0, 0.5, 1.0)
@@ -92,7 +83,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     made: list[Chart] = []
     for place, one in enumerate(members):
         found = by_reading([one], lambda reading, one=one: reliability_of(one, reading=reading))
-        figures = {reading: _figure(data, place, look[one.label]) for reading, data in found.items()}
+        figures = {reading: _figure(data, look[one.label]) for reading, data in found.items()}
         captions = {reading: in_words(data) for reading, data in found.items()}
         made.append(Chart(f"reliability-{place}", one.label, figures, captions, "square", place))
     return made
@@ -110,20 +101,9 @@ def reliability_data(label: str, runs: Sequence[BinStats], floor: float = float(
     edges = bin_edges(len(pooled.count))
     confidence, accuracy = pooled.mean(pooled.confidence), pooled.mean(pooled.correct)
     low, high = chance_band(confidence, pooled.count / max(len(runs), 1))
-    return ReliabilityData(
-        label=label,
-        lower=edges[:-1],
-        upper=edges[1:],
-        confidence=confidence,
-        accuracy=accuracy,
-        low=low,
-        high=high,
-        share=pooled.count / max(pooled.count.sum(), 1),
-        ece=float(np.mean([stats.ece for stats in runs])) if runs else float("nan"),
-        floor=floor,
-        count=pooled.count,
-        runs=len(runs),
-    )
+    ece = float(np.mean([stats.ece for stats in runs])) if runs else float("nan")
+    bins = (edges[:-1], edges[1:], confidence, accuracy, low, high, pooled.count / max(pooled.count.sum(), 1))
+    return ReliabilityData(label, *bins, ece, floor, pooled.count, len(runs))
 
 
 def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
@@ -176,8 +156,8 @@ def draw_lines(axes: Axes, diagrams: Sequence[Diagram]) -> Handles:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"])
     for data, style, _ in diagrams:
         filled = data.count > 0
-        line: dict[str, Any] = {"color": style.colour, "marker": style.marker, "linestyle": LINES[style.dash]}
-        axes.plot(data.confidence[filled], data.accuracy[filled], markersize=3.5, linewidth=1.2, **line)
+        own: dict[str, Any] = {"color": style.colour, "marker": style.marker, "linestyle": LINES[style.dash]}
+        axes.plot(data.confidence[filled], data.accuracy[filled], markersize=3.5, linewidth=1.2, **own)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
     tidy(axes)
     return [method_handle(diagram.data.label, diagram.style) for diagram in diagrams]
@@ -196,7 +176,7 @@ def in_words(data: ReliabilityData) -> str:
     return f"ECE {100 * data.ece:.2f} %{chance}"
 
 
-def _figure(data: ReliabilityData, place: int, style: Style) -> Json:
+def _figure(data: ReliabilityData, style: Style) -> Json:
     """The band of chance, the line through the bins, and the strip of confidences below."""
     names = ("lower", "upper", "confidence", "accuracy", "low", "high", "share")
     lower, upper, *shown = (getattr(data, name)[data.count > 0] for name in names)
@@ -205,13 +185,14 @@ def _figure(data: ReliabilityData, place: int, style: Style) -> Json:
         "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}<br>by chance %{customdata[2]:.1%} – "
         "%{customdata[3]:.1%}<br>%{customdata[4]:.1%} of the predictions<extra></extra>"
     )
-    colour, width = f"m{place}", upper - lower
-    marker = {"color": colour, "size": 7.5, "symbol": SYMBOLS[style.marker], "line": {"color": "card", "width": 1}}
-    line = {"mode": "lines+markers", "cliponaxis": False, "line": {"color": colour, "width": 1.5}, "marker": marker}
-    points = scatter(place, data.label, numbers(confidence), numbers(accuracy), shown, hover, **line)
+    width = upper - lower
+    drawn = {"line": pen(style, 1.5, dash="solid"), "marker": mark(style, 7.5, width=1)}
+    points = scatter(data.label, style, numbers(confidence), numbers(accuracy), shown, hover, **drawn)
+    points |= {"mode": "lines+markers", "cliponaxis": False}
     bars = {"type": "bar", "x": numbers((lower + upper) / 2), **{k: points[k] for k in ("customdata", "hovertemplate")}}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
-    strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": {"color": f"{colour} B3"}}
+    solid = {"color": f"m{style.place} B3"}
+    strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": solid}
     ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
     diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
     below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "zeroline": False}

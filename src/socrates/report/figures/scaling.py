@@ -7,29 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..comparisons import scaled_table
 from ..results import Results
 from ..style import Style
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
-from .chart import SYMBOLS, Chart, Json, Section, by_reading, figure, log_axis, scatter
+from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, scatter
 from .compose import Drawing, Panel
 from .ink import Handles, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-SECTION = Section(
-    "scaling",
-    "Post-hoc scaling",
-    "Test numbers before and after a scaling fitted on validation logits: "
-    + ", ".join(f"{scaler.long} ({scaler.short})" for scaler in SCALERS.values() if scaler.short)
-    + ". Best of a row in bold, second underlined.",
-    "one",
-    empty="No method here was scaled.",
-    legend=False,
-    table=scaled_table,
-)
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -43,7 +30,7 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """A line for each method, from its ECE before to those after."""
     found = by_reading(members, lambda reading: scaled_points(members, reading=reading))
-    made = {reading: _figure(points, members) for reading, points in found.items() if points}
+    made = {reading: _figure(points, look) for reading, points in found.items() if points}
     words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
     used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
     keys = [(scaler.marker, scaler.long) for scaler in used]
@@ -71,20 +58,13 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     """
     handles: dict[str, Any] = {}
     mark: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
+    arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
     for trail in data.trails:
         colour = data.look[trail.label].colour
         for name, place in zip(trail.steps, zip(trail.error, trail.ece, strict=True), strict=True):
             scaler = scaler_of(name)
             if name != "none":
-                arrow = {
-                    "arrowstyle": "-|>",
-                    "color": colour,
-                    "linewidth": 0.9,
-                    "alpha": 0.6,
-                    "shrinkA": 3,
-                    "shrinkB": 3,
-                }
-                axes.annotate("", place, trail.end, arrowprops=arrow)
+                axes.annotate("", place, trail.end, arrowprops={**arrow, "color": colour})
             size = 8 if name == "none" else 5.5
             axes.plot(*zip(place, strict=True), scaler.marker, color=colour, markersize=size, mec="white")
             handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **mark))
@@ -93,25 +73,25 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     return [*handles.values(), *labels]
 
 
-def _figure(trails: Sequence[Trail], members: Sequence[Results]) -> Json:
+def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """One row a method: a line over its ECEs, a symbol for each scaler, a ring for none."""
-    place = {one.label: index for index, one in enumerate(members)}
     x, at = log_axis(np.concatenate([trail.ece for trail in trails]), "ECE, %")
     hover = "%{text}: ECE %{customdata[0]:.2f} %<br>error %{customdata[1]:.2f} %"
     traces: list[Json] = []
     names: list[Json] = []
+    above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False}
+    above["font"] = {"size": 12.5, "color": "ink"}
     for row, trail in enumerate(trails):
-        height, index, colour = len(trails) - row, place[trail.label], f"m{place[trail.label]}"
+        height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
         rings = [2.5 if name == "none" else 0 for name in trail.steps]
         marker = {"color": colour, "size": 11, "opacity": 0.9, "line": {"width": rings, "color": colour}}
         marker["symbol"] = [scaler_symbol(name) for name in trail.steps]
         shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
         heights = [height] * len(trail.steps)
-        points = scatter(index, trail.label, at(trail.ece), heights, (trail.ece, trail.error), hover, **shown)
+        points = scatter(trail.label, style, at(trail.ece), heights, (trail.ece, trail.error), hover, **shown)
         span = {"x": at(np.sort(trail.ece)), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
         traces += [{**points, **span, "hoverinfo": "skip", "hovertemplate": None}, points]
-        name = {"text": trail.label, "y": height + 0.4, "font": {"size": 12.5, "color": "ink"}, "name": str(index)}
-        names.append({"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False, **name})
+        names.append({**above, "text": trail.label, "y": height + 0.4, "name": str(style.place)})
     rows = {"range": [0.55, len(trails) + 0.75], "showticklabels": False, "showgrid": False, "showline": False}
     return figure(traces, height=70 + 48 * len(trails), annotations=names, xaxis=x, yaxis=rows)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..results import Results, bands
 from ..style import Style
-from .chart import Chart, Section
+from .chart import Chart
 from .compose import Drawing, Panel
 from .curves import Line, Lines, curve_charts, draw_lines
 from .evolution import COLOURS, quantity_lines
@@ -20,13 +20,6 @@ SHOWN = (  # on the page
     "unknown_share",
     "confidence_true_wrong",
     "confidence_true_right",
-)
-SECTION = Section(
-    "unknown",
-    "Unknown class",
-    "A good unknown class takes belief on the inputs that the model gets wrong, and little elsewhere; belief in the "
-    "true class should differ the other way round.",
-    empty="No method here has an unknown class.",
 )
 # Blue is the true class, orange the unknown one; the line tells overall, right and wrong answers apart.
 WHO = {"true": "#0072B2", "unknown": "#D55E00"}
