@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scaling_cases import confident, ece, mixed, nll, sampled
 
 from socrates.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+from socrates.scaling.matrix import STRENGTHS, choose_strength
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 
@@ -304,6 +305,45 @@ def test_cross_validation_needs_no_luck():
     logits, labels = mixed(1000, 5)
     first, second = MatrixScaling().fit(logits, labels), MatrixScaling().fit(logits, labels)
     assert torch.equal(first.weight, second.weight)
+
+
+def test_cross_validation_tries_half_decades_and_needs_ten_rows():
+    assert STRENGTHS[0] == math.inf
+    assert torch.tensor(STRENGTHS[1:]).log10().tolist() == pytest.approx(torch.arange(0, -6.1, -0.5).tolist(), abs=0.03)
+    # Sure of class 0, and surer where that is right: a bias undoes it, a temperature cannot.
+    logits, labels = torch.tensor([[5.0, 0.0], [3.0, 0.0]] * 5), torch.tensor([0, 1] * 5)
+    assert MatrixScaling().fit(logits[:9], labels[:9]).strength == math.inf
+    assert MatrixScaling().fit(logits, labels).strength < 1
+
+
+FALLING = [1.4 - 0.1 * index for index in range(14)]
+
+
+@pytest.mark.parametrize(
+    ("means", "chosen", "num_tried", "num_columns"),
+    [
+        ([1.0, 0.5, 0.49, *[0.5] * 11], 1.0, 6, 2),  # the largest within one error; no more than three after the best
+        ([1.0, 0.52, 0.49, *[0.5] * 11], 0.3, 6, 2),
+        ([1.0, 0.5, 0.6, 0.4], 1.0, 3, 2),  # ends where it is clearly worse
+        ([0.53, 0.5, 0.6], math.inf, 3, 2),  # between one error and three
+        ([0.55, 0.5, 0.6], 1.0, 3, 2),
+        ([0.5, 0.5, 0.5, 0.5], math.inf, 4, 2),
+        (FALLING, 1e-6, 14, 2),
+        (FALLING, 0.03, 5, 3),  # a class without labels
+    ],
+)
+def test_cross_validation_by_hand(monkeypatch, means, chosen, num_tried, num_columns):
+    # Strengths i and j differ by means[i] - means[j] +- 0.1 (i - j) on 50 rows: an error of 0.0143 for neighbours.
+    tried = []
+
+    def held_out_nll(fold, strength):
+        tried.append(strength)
+        index = STRENGTHS.index(strength)
+        return means[index] + 0.1 * index * torch.tensor([1.0, -1.0]).repeat(len(fold.labels) // 2)
+
+    monkeypatch.setattr("socrates.scaling.matrix.Fold.held_out_nll", held_out_nll)
+    assert choose_strength(torch.zeros(50, num_columns), torch.arange(50) % 2) == chosen
+    assert tried == [strength for strength in STRENGTHS[:num_tried] for _ in range(5)]
 
 
 @settings(max_examples=25, deadline=None)

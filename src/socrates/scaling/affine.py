@@ -1,16 +1,14 @@
 """What vector and matrix scaling share: the fit, and how strongly it is drawn to temperature scaling."""
 
 import math
-import warnings
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from socrates.scaling.inputs import Array, check_fit
 from socrates.scaling.newton import minimize
-from socrates.scaling.objective import AffineNLL, Structure, chunks
-from socrates.scaling.scaler import CONVERGED, FitReport, Scaler
+from socrates.scaling.objective import AffineNLL, chunks
+from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
 from socrates.scaling.temperature import InverseTemperature, fit_inverse_temperature
 
 # NLLs of temperature scaling are summed in float32.
@@ -22,11 +20,13 @@ RULED_OUT = 0.1 * CONVERGED
 class AffineScaling(Scaler):
     """Maps logits to A z + bias with the least NLL + strength / 2 * (|T A - I|^2 + |bias|^2) on the fit data."""
 
-    structure: ClassVar[Structure]
+    full: ClassVar[bool]  # whether A is a matrix or one number a column
+    linear: ClassVar[str]  # the name of A among the buffers
     automatic: ClassVar[str]  # the word for the strength that `_automatic_strength` finds
+    bias: Tensor
 
     def __init__(self, regularization: str | float | None) -> None:
-        super().__init__()
+        super().__init__(**{self.linear: torch.ones((0,) * (1 + self.full)), "bias": torch.zeros(0)})
         number = isinstance(regularization, (int, float)) and regularization >= 0
         if not number and regularization not in (self.automatic, None):
             raise ValueError(
@@ -38,33 +38,33 @@ class AffineScaling(Scaler):
     def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
         raise NotImplementedError
 
-    def _fit(self, logits: Array, labels: Array, unknown_class: bool) -> tuple[Tensor, Tensor]:
-        """A, (C,) or (C, C), and bias (C,)."""
-        name = type(self).__name__
-        z, y = check_fit(logits, labels, name, unknown_class)
-        if bool((y == y[0]).all()):
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """A and bias."""
+        return self.get_buffer(self.linear), self.bias
+
+    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+        if bool((labels == labels[0]).all()):
             raise ValueError(
-                f"{name}.fit needs labels of at least 2 classes, all {len(y)} labels are {int(y[0])}: "
-                f"pass more held-out data, or use TemperatureScaling"
+                f"{type(self).__name__}.fit needs labels of at least 2 classes, all {len(labels)} labels are "
+                f"{int(labels[0])}: pass more held-out data, or use TemperatureScaling"
             )
-        known = z[:, :-1] if unknown_class else z
-        temperature = fit_inverse_temperature(known, y)
+        known = logits[:, :-1] if unknown_class else logits
+        temperature = fit_inverse_temperature(known, labels)
         given = self.regularization
-        strength = self._automatic_strength(known, y) if isinstance(given, str) else float(given or 0.0)
-        objective = AffineNLL(known, y, self.structure, temperature.b)
-        theta, self.strength, self.report = _minimum(objective, temperature, strength)
+        strength = self._automatic_strength(known, labels) if isinstance(given, str) else float(given or 0.0)
+        objective = AffineNLL(known, labels, temperature.b, self.full)
+        theta, self.strength, report = _minimum(objective, temperature, strength)
+        limit = _separable(report)
         # A penalty ends what the scales gain by growing, but not the temperature that they are drawn to.
-        limit = _separable(self.report)
-        _warn(
-            name, self.report, temperature.warning if self.strength == math.inf or (limit and self.strength) else limit
-        )
-        on_logits = objective.on_logits(theta)
+        if self.strength == math.inf or (limit and self.strength):
+            limit = temperature.limit
+        on_logits = theta * objective.units
         scale, bias = on_logits[:, :-1].squeeze(1), on_logits[:, -1]
         if unknown_class:
-            bias = torch.cat([bias, bias.new_tensor([_unknown_bias(z, objective, theta)])])
+            bias = torch.cat([bias, bias.new_tensor([_unknown_bias(logits, objective, theta)])])
             scale = torch.nn.functional.pad(scale, (0, 1) * scale.ndim)
             scale[(-1,) * scale.ndim] = temperature.b
-        return scale, bias
+        return {self.linear: scale, "bias": bias}, report, limit and f"{limit}; pass more held-out data"
 
     def extra_repr(self) -> str:
         """The regularisation, and what was fitted."""
@@ -76,7 +76,7 @@ def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: fl
     scaled = temperature.report
     if strength == math.inf:  # the penalty leaves nothing to fit beside the temperature
         return objective.centre, strength, scaled
-    objective.penalty.fill_(strength)
+    objective.penalty = strength
     found = minimize(objective, objective.centre, 0.5 * CONVERGED)
     after = objective.nll(found.theta)
     if after > scaled.nll_after + ROUNDING:  # possible only where a class without labels is likely
@@ -91,17 +91,6 @@ def _separable(report: FitReport) -> str:
     if report.nll_after * report.num_samples < math.log(2):
         return "the labels can be separated without error, so the NLL falls for ever as the scales grow"
     return ""
-
-
-def _warn(scaler: str, report: FitReport, limit: str) -> None:
-    if limit:
-        warnings.warn(f"{scaler}: {limit}; pass more held-out data", stacklevel=4)
-    if not report.converged:
-        warnings.warn(
-            f"{scaler}: stopped after {report.num_iterations} steps at a gradient norm of {report.gradient_norm:.1e}, "
-            f"above {CONVERGED:.0e}; the fit is usable but not converged",
-            stacklevel=4,
-        )
 
 
 def _unknown_bias(logits: Tensor, objective: AffineNLL, theta: Tensor) -> float:

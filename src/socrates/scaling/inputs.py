@@ -1,5 +1,6 @@
 """What every scaler accepts, checked once at the door."""
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +11,6 @@ from torch import Tensor
 Array: TypeAlias = Tensor | npt.ArrayLike
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-NOT_LABELS = (*FLOATS, torch.bool, torch.complex32, torch.complex64, torch.complex128)
 
 
 def check_fit(logits: Array, labels: Array, scaler: str, unknown_class: bool) -> tuple[Tensor, Tensor]:
@@ -23,7 +23,7 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_class: bool) ->
             f"got {tuple(z.shape)}: pass one row of raw model outputs for each sample"
         )
     y = _tensor(labels, "labels", f"{scaler}.fit")
-    if y.dtype in NOT_LABELS:
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         advice = _advice(labels, "labels", "int")
         raise ValueError(f"{scaler}.fit needs integer class labels, got {y.dtype}: convert them, e.g. {advice}")
     if y.shape != z.shape[:1]:
@@ -34,15 +34,17 @@ def check_fit(logits: Array, labels: Array, scaler: str, unknown_class: bool) ->
     y = y.to(device=z.device, dtype=torch.int64)
     num_classes = z.shape[1] - unknown_class
     if int(y.min()) < 0 or int(y.max()) >= num_classes:
+        hint = "the last column is the unknown class and is never a label" if unknown_class else "check their encoding"
         raise ValueError(
-            f"{scaler}.fit needs labels from 0 to {num_classes - 1}, got {int(y.min())} to {int(y.max())}: "
-            + (
-                "the last column is the unknown class and is never a label"
-                if unknown_class
-                else "check the label encoding"
-            )
+            f"{scaler}.fit needs labels from 0 to {num_classes - 1}, got {int(y.min())} to {int(y.max())}: {hint}"
         )
-    _check_finite(z, scaler)
+    if not all(math.isfinite(extreme) for extreme in z.aminmax()):  # NaN reaches both
+        bad = ~torch.isfinite(z).all(dim=1)
+        raise ValueError(
+            f"{scaler}.fit needs finite logits, {int(bad.sum())} of {len(z)} rows hold NaN or infinity, "
+            f"the first is row {int(bad.int().argmax())}: clip infinite logits, e.g. logits.clip(-1e4, 1e4), or "
+            f"probabilities at 1e-12 before their logarithm; drop rows with NaN or repair the model that wrote them"
+        )
     return z, y
 
 
@@ -65,17 +67,11 @@ def _tensor(values: Array, name: str, scaler: str) -> Tensor:
         return values
     try:
         array: npt.NDArray[Any] = np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; tensors that numpy cannot read
-        raise ValueError(f"{scaler}: the {name} do not form an array ({error}): pass a tensor") from error
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # torch can hold these, but not count with them
-        array = array.astype(np.int64)
-    try:
         # Torch warns about arrays that it may not write to, and cannot read reversed or byte-swapped ones.
-        ready = array.flags.writeable and array.flags.c_contiguous and array.dtype.isnative
-        return torch.as_tensor(array if ready else array.astype(array.dtype.type, order="C"))
-    except TypeError as error:
+        return torch.as_tensor(np.require(array, array.dtype.type, ["C", "W"]))
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, words, tensors that numpy cannot read
         raise ValueError(
-            f"{scaler} cannot use {name} of type {type(values).__name__} and numpy type {array.dtype}: "
+            f"{scaler}: {name} of type {type(values).__name__} do not form an array of numbers ({error}): "
             f"pass a tensor, an array or a list of numbers"
         ) from error
 
@@ -85,17 +81,3 @@ def _advice(values: Array, name: str, kind: str) -> str:
     if isinstance(values, Tensor):
         return f"{name}.{'long' if kind == 'int' else kind}()"
     return f"{name}.astype({kind})" if isinstance(values, np.ndarray) else f"numpy.array({name}, dtype={kind})"
-
-
-def _check_finite(logits: Tensor, scaler: str) -> None:
-    # A NaN or an infinity always reaches the sum; the slow look at each element is only for a sum that is not finite.
-    wide = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
-    if bool(torch.isfinite(logits.sum(dtype=wide))):
-        return
-    bad = ~torch.isfinite(logits).all(dim=1)
-    if bool(bad.any()):
-        raise ValueError(
-            f"{scaler}.fit needs finite logits, {int(bad.sum())} of {len(logits)} rows hold NaN or infinity, "
-            f"the first is row {int(bad.int().argmax())}: clip infinite logits, e.g. logits.clip(-1e4, 1e4), or "
-            f"probabilities at 1e-12 before their logarithm; drop rows with NaN or repair the model that wrote them"
-        )

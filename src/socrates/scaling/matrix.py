@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
-from socrates.scaling.inputs import Array
 from socrates.scaling.newton import minimize
 from socrates.scaling.objective import AffineNLL
 from socrates.scaling.temperature import fit_inverse_temperature
@@ -41,23 +40,11 @@ class MatrixScaling(AffineScaling):
     """
 
     title, short = "matrix scaling", "MS"
-    structure, automatic = "full", "cv"
+    full, linear, automatic = True, "weight", "cv"
     weight: Tensor
-    bias: Tensor
 
     def __init__(self, regularization: Literal["cv"] | float | None = "cv") -> None:
         super().__init__(regularization)
-        self._remember(torch.device("cpu"), 0, weight=torch.ones(0, 0), bias=torch.zeros(0))
-
-    def fit(self, logits: Array, labels: Array, *, unknown_class: bool = False) -> "MatrixScaling":
-        """Finds W and bias from held-out logits (N, C) and labels (N,), starting at temperature scaling."""
-        weight, bias = self._fit(logits, labels, unknown_class)
-        self._remember(weight.device, len(bias), weight=weight, bias=bias)
-        return self
-
-    def affine(self) -> tuple[Tensor, Tensor]:
-        """W and bias."""
-        return self.weight, self.bias
 
     def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
         return choose_strength(logits, labels)
@@ -102,14 +89,14 @@ class Fold:
         outside = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
         outside[inside] = False
         z, y = logits[outside], labels[outside]
-        self.objective = AffineNLL(z, y, "full", fit_inverse_temperature(z, y).b)
+        self.objective = AffineNLL(z, y, fit_inverse_temperature(z, y).b, full=True)
         self.theta = self.objective.centre
         self.logits, self.labels = logits[inside], labels[inside]
 
     def held_out_nll(self, strength: float) -> Tensor:
         """NLL of each row inside, (rows,)."""
         if strength < math.inf:
-            self.objective.penalty.fill_(strength)
+            self.objective.penalty = strength
             self.theta = minimize(self.objective, self.theta, FOLD_TOLERANCE / self.objective.b).theta
         outputs = self.objective.outputs(self.logits, self.theta)
         return torch.nn.functional.cross_entropy(outputs, self.labels, reduction="none")

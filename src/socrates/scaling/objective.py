@@ -1,7 +1,6 @@
 """The regularised NLL of an affine map of the logits: the one objective of vector and matrix scaling."""
 
 from collections.abc import Iterator
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -9,48 +8,44 @@ from torch.nn.functional import cross_entropy
 
 from socrates.scaling.newton import conjugate_gradients
 
-Structure = Literal["diagonal", "full"]
-
 CHUNK_ELEMENTS = 2**18
 # Up to this many logits the curvature is float64 as well; beyond, float32 halves its time and the gradient decides.
-SMALL = {"diagonal": 2**20, "full": 2**18}
+SMALL, SMALL_FULL = 2**20, 2**18
 
 
 class AffineNLL:
     """Mean NLL of softmax(A b z + a) + 1/2 sum of penalty * (theta - centre)^2, where theta = (A, a).
 
     theta (C, D + 1) has one row a class and its bias a in the last column: D = C for a full matrix A, D = 1 for a
-    diagonal one. The centre, A = I and a = 0, is temperature scaling with T = 1 / b; working on b z makes the penalty,
-    one number or a tensor like theta, independent of the logits' scale. Adding the same bias (or row of a full matrix)
+    diagonal one. The centre, A = I and a = 0, is temperature scaling with T = 1 / b; working on b z makes the penalty
+    independent of the logits' scale. Adding the same bias (or row of a full matrix)
     to all classes changes no probability, so deviations sum to 0. A class without labels stays at the centre, and the
     others are fitted as if it did not exist, neither ruling it out nor reading its column: on the samples that show
     what either does there is no label.
     """
 
-    def __init__(self, logits: Tensor, labels: Tensor, structure: Structure, b: float) -> None:
-        self.logits, self.labels, self.b = logits, labels, b
-        self.full = structure == "full"
-        self.penalty = torch.zeros((), dtype=torch.float64, device=logits.device)
+    def __init__(self, logits: Tensor, labels: Tensor, b: float, full: bool) -> None:
+        self.logits, self.labels, self.b, self.full = logits, labels, b, full
+        self.penalty = 0.0
         num_classes = logits.shape[1]
         identity = torch.eye(num_classes, num_classes + 1, dtype=torch.float64, device=logits.device)
         self.centre = identity if self.full else torch.stack([identity.diagonal(), identity[:, -1]], dim=1)
+        # theta * units is theta for z instead of b z; gradient * units is the gradient for b z from that for z.
+        self.units = torch.full_like(self.centre[0], b)
+        self.units[-1] = 1.0
         self.absent = labels.bincount(minlength=num_classes) == 0
         unread = torch.nn.functional.pad(self.absent, (0, 1)) if self.full else self.absent.new_zeros(2)
         self.held = self.absent[:, None] | unread
-        wide = logits.dtype == torch.float64 or logits.numel() <= SMALL[structure]
+        wide = logits.dtype == torch.float64 or logits.numel() <= (SMALL_FULL if full else SMALL)
         self.probs = logits.new_empty(logits.shape, dtype=torch.float64 if wide else torch.float32)
         self.variances = torch.empty(0)  # mean p_k (1 - p_k) where it was last evaluated, (C,)
         self.spectrum: Tensor
         self.basis: Tensor
         self.spectrum, self.basis = torch.linalg.eigh(self._gram())  # pyright: ignore[reportUnknownMemberType]
 
-    def on_logits(self, theta: Tensor) -> Tensor:
-        """theta for z instead of b z; or the gradient for b z from that for z."""
-        return torch.cat([self.b * theta[:, :-1], theta[:, -1:]], dim=1)
-
     def outputs(self, logits: Tensor, theta: Tensor) -> Tensor:
         """The map of some rows, in float64."""
-        return self._mapped(logits.double(), self.on_logits(theta))
+        return self._mapped(logits.double(), theta * self.units)
 
     def nll(self, theta: Tensor) -> float:
         """Mean NLL at theta over all classes, also those without labels, and without the penalty."""
@@ -59,7 +54,7 @@ class AffineNLL:
 
     def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
         """Value and gradient at theta, where `curvature` and `precondition` then are taken."""
-        on_logits, total, gradient = self.on_logits(theta), 0.0, torch.zeros_like(theta)
+        on_logits, total, gradient = theta * self.units, 0.0, torch.zeros_like(theta)
         variances = theta.new_zeros(len(theta))
         for rows in chunks(self.logits):
             z, y = self.logits[rows].double(), self.labels[rows, None]
@@ -73,7 +68,7 @@ class AffineNLL:
         self.variances = variances / len(self.labels)
         excess = theta - self.centre
         value = total / len(self.labels) + 0.5 * float((self.penalty * excess.square()).sum())
-        return value, self._allowed(self.on_logits(gradient) / len(self.labels) + self.penalty * excess)
+        return value, self._allowed(gradient * self.units / len(self.labels) + self.penalty * excess)
 
     def direction(self, gradient: Tensor, forcing: float) -> Tensor:
         """Newton's step to a relative residual of `forcing`."""
@@ -81,25 +76,25 @@ class AffineNLL:
 
     def curvature(self, direction: Tensor) -> Tensor:
         """Second derivative times direction."""
-        out, on_logits = torch.zeros_like(direction), self.on_logits(direction).to(self.probs.dtype)
+        out, on_logits = torch.zeros_like(direction), (direction * self.units).to(self.probs.dtype)
         for rows in chunks(self.logits):
             z, p = self.logits[rows].to(self.probs.dtype), self.probs[rows]
             change = self._mapped(z, on_logits).mul_(p)
             change -= p * change.sum(dim=1, keepdim=True)
             out += self._pulled_back(z, change)
-        return self._allowed(self.on_logits(out) / len(self.labels) + self.penalty * direction)
+        return self._allowed(out * self.units / len(self.labels) + self.penalty * direction)
 
     def precondition(self, residual: Tensor) -> Tensor:
         """An approximate inverse of the second derivative: class k's block as variance_k * gram_k + penalty."""
         spectrum = self.spectrum.clamp(min=0.0) + 1e-10 * self.spectrum[:, -1:]
-        scale = (self.variances[:, None] * spectrum + self.penalty.mean()).clamp(min=1e-300)
+        scale = (self.variances[:, None] * spectrum + self.penalty).clamp(min=1e-300)
         if self.full:
             return self._allowed((residual @ self.basis[0] / scale) @ self.basis[0].T)
         return self._allowed(((residual[:, None] @ self.basis / scale[:, None]) @ self.basis.mT).squeeze(1))
 
     def norm(self, gradient: Tensor) -> float:
         """Length of the gradient with respect to the scale or matrix (which multiplies z, not b z) and the bias."""
-        return float(torch.cat([gradient[:, :-1] / self.b, gradient[:, -1:]], dim=1).square().sum().sqrt())
+        return float((gradient / self.units).square().sum().sqrt())
 
     def _mapped(self, z: Tensor, on_logits: Tensor) -> Tensor:
         if self.full:

@@ -1,7 +1,6 @@
 """Readout scaling: a temperature and one bias, for models with an unknown column that is read as a uniform belief."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
-from socrates.scaling.inputs import Array, check_fit
+from socrates.scaling.inputs import Array
 from socrates.scaling.newton import minimize
-from socrates.scaling.rowsums import RowSums, slope
-from socrates.scaling.scaler import CONVERGED, FitReport, Scaler
+from socrates.scaling.rowsums import RowSums
+from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
 from socrates.scaling.temperature import HOPELESS, fit_inverse_temperature
 
 # T stays between these multiples of the known logits' spread.
@@ -67,20 +66,11 @@ class ReadoutScaling(Scaler):
     bias: Tensor
 
     def __init__(self) -> None:
-        super().__init__()
-        self._remember(torch.device("cpu"), 0, temperature=torch.tensor(1.0), bias=torch.tensor(0.0))
+        super().__init__(temperature=1.0, bias=0.0)
 
-    def fit(self, logits: Array, labels: Array, *, unknown_class: bool = True) -> "ReadoutScaling":
-        """Finds T and bias from held-out logits (N, c + 1) and labels (N,) among the first c columns."""
-        if not unknown_class:
-            raise ValueError("ReadoutScaling.fit needs an unknown last column: use TemperatureScaling without one")
-        z, y = check_fit(logits, labels, "ReadoutScaling", unknown_class)
-        b, found, self.report, warning = fit_readout(z, y)
-        if warning:
-            warnings.warn(f"ReadoutScaling: {warning}; T = {1 / b:.4g}", stacklevel=2)
-        temperature, bias = (torch.tensor(value, dtype=torch.float64) for value in (1 / b, found))
-        self._remember(z.device, z.shape[1], temperature=temperature, bias=bias)
-        return self
+    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+        point, report, limit = fit_readout(logits, labels)
+        return {"temperature": 1 / point.b, "bias": point.bias}, report, limit and f"{limit}; T = {1 / point.b:.4g}"
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """1 / T, and the bias for the last column."""
@@ -108,13 +98,13 @@ class SpreadNLL:
     """
 
     def __init__(self, logits: Tensor, labels: Tensor, exact: bool = False) -> None:
-        self.sums = RowSums(logits[:, :-1], exact=exact)
-        self.u_true = self.sums.relative(logits.gather(1, labels[:, None]).squeeze(1))
+        self.sums = RowSums(logits[:, :-1], labels, exact)
+        self.u_true = self.sums.u_true
         self.u_unknown = self.sums.relative(logits[:, -1])
         self.log_c = math.log(logits.shape[1] - 1)
         self.rounding = 1e-13 if self.sums.dtype == torch.float64 else 1e-9
         b = self.sums.hottest
-        spread = math.sqrt(max(slope(self.sums.at(b, 2), self.u_true, b).second, 0.0))
+        spread = math.sqrt(max(self.sums.slope(self.sums.at(b, 2), b).second, 0.0))
         # Smallest and largest b.
         self.low, self.high = (
             (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else (1.0, 1.0)
@@ -194,10 +184,10 @@ class SpreadNLL:
         return -RULED_OUT - max(0.0, b * float(self.u_unknown.max()))
 
 
-def fit_readout(logits: Tensor, labels: Tensor) -> tuple[float, float, FitReport, str]:
+def fit_readout(logits: Tensor, labels: Tensor) -> tuple[Point, FitReport, str]:
     """Minimises the NLL over T and bias: a coarse search, descents from its valleys, then a look at the limits.
 
-    Returns 1 / T, the bias, the report, and what to warn of (empty if nothing).
+    Returns where that is, the report, and which limit it is (empty if none).
     """
     nll = SpreadNLL(logits, labels)
     before, _ = nll.at(1.0, 0.0)
@@ -213,17 +203,12 @@ def fit_readout(logits: Tensor, labels: Tensor) -> tuple[float, float, FitReport
         steps += more
     limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
     if known.report.nll_after <= point.value + SAME:
-        point, steps, limit = Point(0.0, known.b, nll.ruled_out(known.b)), known.report.num_iterations, known.warning
+        point, steps, limit = Point(0.0, known.b, nll.ruled_out(known.b)), known.report.num_iterations, known.limit
     elif point.value >= nll.log_c - SAME:
         point, limit = nll.lowest(nll.low), HOPELESS
     point, gradient_norm = nll.at(point.b, point.bias)
-    if not limit and gradient_norm >= CONVERGED:
-        limit = (
-            f"stopped after {steps} steps at a gradient norm of {gradient_norm:.1e}, above {CONVERGED:.0e}; "
-            f"the fit is usable but not converged"
-        )
     after = min(before.value, point.value)
-    return point.b, point.bias, FitReport(len(logits), steps, gradient_norm, before.value, after), limit
+    return point, FitReport(len(logits), steps, gradient_norm, before.value, after), limit
 
 
 def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> list[float]:

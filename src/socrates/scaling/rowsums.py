@@ -19,15 +19,25 @@ HOTTEST = 1e-4
 LARGEST = 1e100
 
 
+@dataclass(frozen=True)
+class Slope:
+    """Mean NLL at one b, with its first and second derivative with respect to b."""
+
+    nll: float
+    first: float
+    second: float
+
+
 class RowSums:
     """For every row S_j(b) = sum_k u_k^j exp(b u_k), u = logits - row maximum, without copying the matrix."""
 
-    def __init__(self, logits: Tensor, exact: bool = False) -> None:
+    def __init__(self, logits: Tensor, labels: Tensor, exact: bool = False) -> None:
         self.logits = logits  # (N, C)
         wanted = exact or logits.numel() <= SMALL
         double = logits.dtype == torch.float64 or (wanted and logits.device.type != "mps")
         self.dtype = torch.float64 if double else torch.float32
         self.top = logits.amax(dim=1).to(self.dtype)  # (N,)
+        self.u_true = self.relative(logits.gather(1, labels[:, None]).squeeze(1))
         # The largest difference within a row.
         self.depth = float((self.top.cpu().double() - logits.amin(dim=1).cpu().double()).max())
         if self.depth > LARGEST:
@@ -55,6 +65,13 @@ class RowSums:
         # Chunks hold powers of b u, which exp(b u) keeps from overflowing, instead of powers of u.
         units = torch.tensor([[centre**-j] for j in range(order + 1)], dtype=torch.float64)
         return Expansion(centre, out.cpu().double() * units)
+
+    def slope(self, expansion: "Expansion", b: float) -> Slope:
+        """Mean NLL and its derivatives at b, near the expansion's centre."""
+        s0, s1, s2 = expansion.near(b, 3)
+        mean = s1 / s0
+        nll = s0.log() - b * self.u_true
+        return Slope(float(nll.mean()), float((mean - self.u_true).mean()), float((s2 / s0 - mean * mean).mean()))
 
     def _chunk_sums(self, b: float, logits: Tensor, top: Tensor, out: Tensor) -> None:
         centred, powers = self.centred[: len(logits)], self.powers[: len(logits)]
@@ -86,20 +103,3 @@ class Expansion:
         terms = len(self.sums) - 1
         last = abs(b - self.centre) ** (terms - 1) / math.factorial(terms - 1)
         return last * float((self.sums[-1].abs() / self.sums[0]).mean())
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Mean NLL at one b, with its first and second derivative with respect to b."""
-
-    nll: float
-    first: float
-    second: float
-
-
-def slope(expansion: Expansion, u_true: Tensor, b: float) -> Slope:
-    """Mean NLL and its derivatives at b; u_true (N,) is the true class's logit minus the row maximum."""
-    s0, s1, s2 = expansion.near(b, 3)
-    mean = s1 / s0
-    nll = s0.log() - b * u_true
-    return Slope(float(nll.mean()), float((mean - u_true).mean()), float((s2 / s0 - mean * mean).mean()))

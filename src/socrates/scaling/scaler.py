@@ -1,13 +1,14 @@
 """What the scalers share: a module whose fitted numbers are buffers, and the report of a fit."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from socrates.scaling.inputs import Array, check_logits
+from socrates.scaling.inputs import Array, check_fit, check_logits
 
 # A fit has converged when the gradient of its objective is shorter than this.
 CONVERGED = 1e-6
@@ -38,6 +39,11 @@ class FitReport:
         return self.gradient_norm < CONVERGED
 
 
+# What was fitted by its buffer's name, how that went, and why there is no optimum, empty if there is one.
+Fit: TypeAlias = tuple[dict[str, Tensor | float], FitReport, str]
+AnyScaler = TypeVar("AnyScaler", bound="Scaler")
+
+
 class Scaler(nn.Module):
     """Base of the scalers: fitted on held-out logits, then an affine map of logits of any leading shape.
 
@@ -53,11 +59,36 @@ class Scaler(nn.Module):
     short: ClassVar[str]
     needs_unknown_class: ClassVar[bool] = False
 
-    def __init__(self) -> None:
+    def __init__(self, **unfitted: Tensor | float) -> None:
         super().__init__()
         self.report: FitReport | None = None
-        self.columns = 0  # of the logits it was fitted on; 0 before
+        self._remember(torch.device("cpu"), 0, unfitted)
         self.register_load_state_dict_pre_hook(_take_saved_shapes)  # pyright: ignore[reportUnknownMemberType]
+
+    def fit(self: AnyScaler, logits: Array, labels: Array, *, unknown_class: bool | None = None) -> AnyScaler:
+        """Finds the map from held-out logits (N, C) and labels (N,).
+
+        `unknown_class` says whether the last column is the unknown class, which is never a label; by default it is for
+        the scalers that need one.
+        """
+        name = type(self).__name__
+        unknown = self.needs_unknown_class if unknown_class is None else unknown_class
+        if self.needs_unknown_class and not unknown:
+            raise ValueError(f"{name}.fit needs an unknown last column: use TemperatureScaling without one")
+        z, y = check_fit(logits, labels, name, unknown)
+        fitted, self.report, limit = self._fit(z, y, unknown)
+        self._remember(z.device, z.shape[1], fitted)
+        if not (limit or self.report.converged):
+            limit = (
+                f"stopped after {self.report.num_iterations} steps at a gradient norm of "
+                f"{self.report.gradient_norm:.1e}, above {CONVERGED:.0e}; the fit is usable but not converged"
+            )
+        if limit:
+            warnings.warn(f"{name}: {limit}", stacklevel=2)
+        return self
+
+    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+        raise NotImplementedError
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Scale, () or (C,) by column or (C, C) as a matrix, and shift, () or (C,), of the fitted map."""
@@ -85,12 +116,12 @@ class Scaler(nn.Module):
                 f"fold into the layer that wrote the logits"
             )
         old = linear.weight.detach()
-        layer = nn.Linear(linear.in_features, columns).to(device=old.device, dtype=old.dtype)
-        weight, shift = self._scaled(old.double().T)
+        bias = old.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
+        layer = nn.Linear(linear.in_features, columns, device=old.device, dtype=old.dtype)
+        scaled, shift = self._scaled(torch.cat([old.T, bias[None]]).double())
         with torch.no_grad():
-            layer.weight.copy_(weight.T)
-            bias = old.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
-            layer.bias.copy_(self._scaled(bias.double())[0] + shift)
+            layer.weight.copy_(scaled[:-1].T)
+            layer.bias.copy_(scaled[-1] + shift)
         return layer
 
     def _scaled(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,20 +153,18 @@ class Scaler(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Scaler":
         # .half() of a whole model must not round what was fitted, or make it infinite; .to(device) moves it.
-        before = dict(self.named_buffers(recurse=False))
-        super()._apply(fn, recurse)  # pyright: ignore[reportUnknownMemberType]
-        for name, after in list(self.named_buffers(recurse=False)):
-            if after.dtype != before[name].dtype:
-                self.register_buffer(name, before[name].to(after.device))
-        return self
+        def moved(fitted: Tensor) -> Tensor:
+            return fitted.to(fn(fitted).device)
 
-    def _remember(self, device: torch.device, columns: int, **values: Tensor) -> None:
+        return super()._apply(moved, recurse)  # pyright: ignore[reportUnknownMemberType]
+
+    def _remember(self, device: torch.device, columns: int, values: dict[str, Tensor | float]) -> None:
         # Buffers, not parameters: an optimizer over model.parameters() must not move what was fitted on held-out data.
         # They stay float64, so that rounding does not undo the convergence; a call casts them to the logits' type.
         dtype = torch.float32 if device.type == "mps" else torch.float64
         for name, value in values.items():
-            self.register_buffer(name, value.to(device=device, dtype=dtype))
-        self.columns = columns
+            self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype))
+        self.columns = columns  # of the logits it was fitted on; 0 before
 
 
 def _take_saved_shapes(scaler: nn.Module, saved: dict[str, Any], prefix: str, *_: object) -> None:

@@ -1,15 +1,13 @@
 """Temperature scaling: one number, fitted by Newton's method on b = 1 / T."""
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from socrates.scaling.inputs import Array, check_fit
-from socrates.scaling.rowsums import RowSums, Slope, slope
-from socrates.scaling.scaler import FitReport, Scaler
+from socrates.scaling.rowsums import RowSums, Slope
+from socrates.scaling.scaler import Fit, FitReport, Scaler
 
 # Order of the row sums: from one pass over the logits the series then finds an optimum about one percent away.
 ORDER = 6
@@ -48,18 +46,12 @@ class TemperatureScaling(Scaler):
     temperature: Tensor
 
     def __init__(self) -> None:
-        super().__init__()
-        self._remember(torch.device("cpu"), 0, temperature=torch.tensor(1.0))
+        super().__init__(temperature=1.0)
 
-    def fit(self, logits: Array, labels: Array, *, unknown_class: bool = False) -> "TemperatureScaling":
-        """Finds T from held-out logits (N, C) and labels (N,); an unknown last column is never a label."""
-        z, y = check_fit(logits, labels, "TemperatureScaling", unknown_class)
-        fit = fit_inverse_temperature(z, y)
-        if fit.warning:
-            warnings.warn(f"TemperatureScaling: {fit.warning}; T = {1 / fit.b:.4g}", stacklevel=2)
-        self._remember(z.device, z.shape[1], temperature=torch.tensor(1 / fit.b, dtype=torch.float64))
-        self.report = fit.report
-        return self
+    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+        found = fit_inverse_temperature(logits, labels)
+        limit = found.limit and f"{found.limit}; T = {1 / found.b:.4g}"
+        return {"temperature": 1 / found.b}, found.report, limit
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """1 / T and no shift, so that the order of the columns never changes."""
@@ -72,34 +64,31 @@ class InverseTemperature:
 
     b: float
     report: FitReport
-    warning: str
+    limit: str
 
 
 def fit_inverse_temperature(logits: Tensor, labels: Tensor) -> InverseTemperature:
     """Minimises the mean NLL of softmax(b logits) over b > 0: on a few rows first, then on all of them."""
-    true = logits.gather(1, labels[:, None]).squeeze(1)
     b = 1.0
     for stride in [s for s in STRIDES if len(logits) // s >= FEWEST_ROWS]:
-        some = RowSums(logits[::stride])
-        b, _, _ = _newton(some, some.relative(true[::stride]), b, COARSE)
-    sums = RowSums(logits)
-    u_true = sums.relative(true)
-    b, here, passes = _newton(sums, u_true, b, TOLERANCE)
-    before = float((sums.at(1.0, 0).sums[0].log() - u_true).mean())
-    warning = HOPELESS if b == sums.hottest and here.first > 0 else ""
-    if sums.depth > 0 and bool((u_true == 0).all()):
-        warning = SEPARABLE
+        b, _, _ = _newton(RowSums(logits[::stride], labels[::stride]), b, COARSE)
+    sums = RowSums(logits, labels)
+    b, here, passes = _newton(sums, b, TOLERANCE)
+    before = float((sums.at(1.0, 0).sums[0].log() - sums.u_true).mean())
+    limit = HOPELESS if b == sums.hottest and here.first > 0 else ""
+    if sums.depth > 0 and bool((sums.u_true == 0).all()):
+        limit = SEPARABLE
     # Where T = 1 is the optimum, rounding may leave the NLL before it below the one after.
     report = FitReport(len(logits), passes, b * b * abs(here.first), before, min(before, here.nll))
-    return InverseTemperature(b, report, warning)
+    return InverseTemperature(b, report, limit)
 
 
-def _newton(sums: RowSums, u_true: Tensor, b: float, tolerance: float) -> tuple[float, Slope, int]:
+def _newton(sums: RowSums, b: float, tolerance: float) -> tuple[float, Slope, int]:
     """The zero of the NLL's derivative, which rises with b: b, the slope there, and the passes over the logits."""
     low, high = sums.hottest, math.inf
     for passes in range(1, MAX_PASSES + 1):
         expansion, centre = sums.at(b, ORDER), b
-        here = slope(expansion, u_true, b)
+        here = sums.slope(expansion, b)
         low, high = (b, high) if here.first < 0 else (low, b)
         for _ in range(MAX_STEPS):
             if _gradient(here.first, b) < tolerance:
@@ -107,11 +96,11 @@ def _newton(sums: RowSums, u_true: Tensor, b: float, tolerance: float) -> tuple[
             b = _newton_target(here, b, low, high, sums.hottest)
             if abs(b - centre) > REACH * centre:
                 break
-            here = slope(expansion, u_true, b)
+            here = sums.slope(expansion, b)
         exact = _gradient(here.first, b) < tolerance and _gradient(expansion.error(b), b) < tolerance
         if exact or abs(b - centre) <= SMALLEST_STEP * b:
             return b, here, passes
-    return b, slope(sums.at(b, 2), u_true, b), MAX_PASSES
+    return b, sums.slope(sums.at(b, 2), b), MAX_PASSES
 
 
 def _gradient(first: float, b: float) -> float:

@@ -2,11 +2,9 @@
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
-from socrates.scaling.inputs import Array
 
 STRUCTURED = 4.0
 
@@ -21,29 +19,18 @@ class VectorScaling(AffineScaling):
     classes that occur; a class without labels keeps temperature scaling's scale and bias 0. Only an unknown last
     column, declared by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
+    >>> import torch
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> VectorScaling(regularization=0.1).fit(logits, torch.tensor([0, 1, 1, 0, 0]))
     VectorScaling(regularization=0.1, strength=0.1, columns=2)
     """
 
     title, short = "vector scaling", "VS"
-    structure, automatic = "diagonal", "structured"
+    full, linear, automatic = False, "scale", "structured"
     scale: Tensor
-    bias: Tensor
 
     def __init__(self, regularization: Literal["structured"] | float | None = "structured") -> None:
         super().__init__(regularization)
-        self._remember(torch.device("cpu"), 0, scale=torch.ones(0), bias=torch.zeros(0))
-
-    def fit(self, logits: Array, labels: Array, *, unknown_class: bool = False) -> "VectorScaling":
-        """Finds scale and bias from held-out logits (N, C) and labels (N,), starting at temperature scaling."""
-        scale, bias = self._fit(logits, labels, unknown_class)
-        self._remember(scale.device, len(bias), scale=scale, bias=bias)
-        return self
-
-    def affine(self) -> tuple[Tensor, Tensor]:
-        """Scale and bias."""
-        return self.scale, self.bias
 
     def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
         return STRUCTURED * logits.shape[1] / len(labels)
