@@ -136,7 +136,8 @@ def test_lines_of_code_are_counted_without_what_explains_them():
 def test_every_folder_keeps_its_budget():
     count = sizes()
     spent = {**count.spent(), "total": sum(count.spent().values()), "page script": count.page_script()}
-    budgets = {**count.BUDGETS, "total": count.TOTAL, "page script": count.PAGE_SCRIPT}
+    limits = {**count.BUDGETS, "total": count.TOTAL, "page script": count.PAGE_SCRIPT}
+    budgets = {name: limit for name, (limit, _) in limits.items()}
     assert set(spent) <= set(budgets), "a new folder needs a budget in scripts/lines_of_code.py"
     assert not {name: f"{lines} of {budgets[name]}" for name, lines in spent.items() if lines > budgets[name]}
 
