@@ -87,10 +87,8 @@ def _alive(pid: list[str]) -> bool:
         return True  # there a signal to ask with would end it
     try:
         os.kill(number, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass  # of another user
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)  # of another user
     return True
 
 

@@ -44,8 +44,6 @@ class RunDisplay:
                     self.progress.stop()
                 if isinstance(event, Finished):
                     self.finish(event)
-            case _:
-                pass
 
     def start(self, event: Started) -> None:
         """The bar, from where the run continues."""
@@ -142,8 +140,6 @@ class StudyDisplay:
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
                 self.console.print(f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
-            case _:
-                pass
         if self.console.is_terminal:
             self.show_bar(event)
         elif due and self.total:
@@ -207,5 +203,3 @@ class TensorBoard:
                 self.writer.flush()
             case Closed() if self.writer:
                 self.writer.close()
-            case _:
-                pass

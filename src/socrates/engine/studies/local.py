@@ -172,8 +172,6 @@ def _work(
                 connection.send(event)
             case Finished():  # it was not whole when this process was started for it
                 connection.send(Finished(event.experiment, event.run))
-            case _:
-                pass
 
     try:
         train(experiment, out, **settings, tell=tell)
