@@ -19,10 +19,9 @@ from socrates.paper.compare import paper_setting, published
 from socrates.paper.grid import final_experiment
 from socrates.paper.published import find
 from socrates.paper.recipe_data import gather
-from socrates.paper.recipes import RECIPES, find_recipes
+from socrates.paper.recipes import RECIPES, find_recipes, write_recipes
 from socrates.paper.scales import STAND_INS, LaptopScale, PaperScale
 from socrates.paper.settings import SETTINGS
-from socrates.paper.write import write_recipes
 from socrates.records import Run
 from socrates.report.aggregate import group_runs, read_run
 

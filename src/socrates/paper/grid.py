@@ -95,9 +95,7 @@ def _choice(method: str, point: dict[str, int | float], original: bool = False) 
 def _finals(setting: str) -> dict[str, Hyperparameters]:
     chosen = {method: _final(setting, method) for method in SYMBOLS}
     chosen["mc"] = Hyperparameters(Part("mc"), chosen["ce_dece"].batch_size)
-    chosen["ce"] = Hyperparameters(
-        Part("ce"), 128
-    )  # not in the paper's table: the batch size of all methods but CCL-SC
+    chosen["ce"] = Hyperparameters(Part("ce"), 128)  # not in the paper's table: as all methods but CCL-SC
     return chosen
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from ..experiment import resolve
 from ..names import unknown
-from ..report.figures.compose import Drawing
-from ..report.tables import Table
+from ..report.aggregate import Skipped
+from ..report.figures.compose import Drawing, write_drawing
+from ..report.tables import Table, write_table
 from . import figures, tables
 from .grid import METHODS_OF_PAPER
 from .recipe_data import (
@@ -21,6 +23,7 @@ from .recipe_data import (
     RecipeData,
     Wanted,
     gamma_alpha_grid,
+    gather,
     methods,
     searched,
     varied,
@@ -140,3 +143,22 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
             raise ValueError(f"the paper has no table or figure {unknown(plain, known)}")
         found |= matching
     return found
+
+
+def write_recipes(
+    recipes: Mapping[str, Recipe], wanted: Mapping[str, Wanted], scale: Scale, runs: Path, out: Path
+) -> tuple[dict[str, list[Path]], list[Skipped]]:
+    """Write each recipe from its finished runs; returns the files by recipe, and the runs that were not there."""
+    written: dict[str, list[Path]] = {}
+    missing: dict[Path, Skipped] = {}
+    for name, recipe in recipes.items():
+        data, absent = gather(wanted[name], scale, runs)
+        missing |= {skipped.directory: skipped for skipped in absent}
+        if data.groups:
+            written[name] = []
+            for made in recipe.make(data, name):
+                if isinstance(made, Table):
+                    written[name] += write_table(made, out / "tables")
+                else:
+                    written[name] += write_drawing(made, out / "figures", scale.note)
+    return written, list(missing.values())

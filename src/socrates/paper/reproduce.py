@@ -13,9 +13,8 @@ from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment
 from ..report.write import NOTE
 from .recipe_data import Wanted
-from .recipes import Recipe, find_recipes
+from .recipes import Recipe, find_recipes, write_recipes
 from .scales import LaptopScale, PaperScale, Scale
-from .write import write_recipes
 
 
 @dataclass(frozen=True)

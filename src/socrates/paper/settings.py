@@ -67,11 +67,7 @@ SETTINGS: dict[str, PaperSetting] = {
         PaperSetting("cifar100-resnet110", Part("cifar100"), Part("resnet110"), "CIFAR-100", "ResNet-110"),
         PaperSetting("cifar100-vit", Part("cifar100"), Part("vit"), "CIFAR-100", "ViT"),
         PaperSetting(
-            "cifar100-vit_transfer",
-            Part("cifar100", image_size=224),
-            Part("vit_transfer"),
-            "CIFAR-100",
-            "ViT transfer",
+            "cifar100-vit_transfer", Part("cifar100", image_size=224), Part("vit_transfer"), "CIFAR-100", "ViT transfer"
         ),
     )
 }

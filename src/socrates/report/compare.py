@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -55,24 +55,6 @@ class Block(NamedTuple):
     columns: Sequence[Compared]
 
 
-@dataclass
-class Footnotes:
-    """Letters for caveats, in the order in which they are met."""
-
-    sentences: Mapping[str, str]
-    letters: dict[str, str] = field(default_factory=dict)
-    asked: bool = False  # whether any published number was found
-
-    def mark(self, caveat: str | Sequence[str]) -> str:
-        self.asked = True
-        found = [caveat] if isinstance(caveat, str) else list(caveat)
-        return ",".join(self.letters.setdefault(key, _letter(len(self.letters))) for key in found if key)
-
-    def notes(self) -> list[str]:
-        own = ["Published rows are the paper's numbers as printed; they are not ranked."] if self.asked else []
-        return own + [f"{letter}: {self.sentences.get(key, key)}" for key, letter in self.letters.items()]
-
-
 _Cells = dict[tuple[str, str], Cell]  # by label and metric
 
 
@@ -97,10 +79,10 @@ def compare(
     """
     labels = list(dict.fromkeys(column.label for block in blocks for column in block.columns))
     transposed = across == "metrics" if across else len(labels) > MAX_COLUMNS
-    footnotes = Footnotes(caveats or {})
+    letters: dict[str, str] = {}  # of caveats, in the order in which they are met
     rows: list[Row] = []
     for keys, columns in blocks:
-        ours, theirs = ranked(columns, metrics, split), _printed(columns, metrics, footnotes)
+        ours, theirs = ranked(columns, metrics, split), _printed(columns, metrics, letters)
         shown = [column.label for column in columns] if transposed else labels
         by_label = [(label, [(label, metric) for metric in metrics]) for label in shown]
         by_metric = [(METRICS[metric].head, [(label, metric) for label in shown]) for metric in metrics]
@@ -108,12 +90,13 @@ def compare(
             for source, cells in (("ours", ours), ("published", theirs)):
                 if source == "ours" or any(place in cells for place in places):
                     rows.append(Row((*keys, head, source), tuple(cells.get(place, Cell(math.nan)) for place in places)))
-    sources = ("Source",)
-    if not footnotes.asked:
-        sources, rows = (), [Row(row.keys[:-1], row.cells) for row in rows]
+    sources, footnotes = ("Source",), ["Published rows are the paper's numbers as printed; they are not ranked."]
+    footnotes += [f"{letter}: {(caveats or {}).get(key, key)}" for key, letter in letters.items()]
+    if all(row.keys[-1] == "ours" for row in rows):
+        sources, footnotes, rows = (), [], [Row(row.keys[:-1], row.cells) for row in rows]
     columns = [METRICS[metric].head for metric in metrics] if transposed else labels
     heads = (*heads, "Method" if transposed else "Metric", *sources, *columns)
-    return Table(name, title, heads, tuple(rows), (*_usual_notes(blocks), *notes, *footnotes.notes()))
+    return Table(name, title, heads, tuple(rows), (*_usual_notes(blocks), *notes, *footnotes))
 
 
 def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "test") -> _Cells:
@@ -164,15 +147,16 @@ def _cell(column: Compared, metric: str, split: str) -> Cell:
     return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
 
 
-def _printed(columns: Sequence[Compared], metrics: Sequence[str], footnotes: Footnotes) -> _Cells:
+def _printed(columns: Sequence[Compared], metrics: Sequence[str], letters: dict[str, str]) -> _Cells:
     cells: _Cells = {}
     for metric in metrics:
         for column in columns:
             found = column.printed(metric)
             if found is not None:
                 std = math.nan if found.std is None else found.std
-                mark, form = footnotes.mark(found.caveat), METRICS[metric].form
-                cells[column.label, metric] = Cell(found.mean, std, mark=mark, form=form)
+                caveats = [found.caveat] if isinstance(found.caveat, str) else found.caveat
+                signs = [letters.setdefault(key, _letter(len(letters))) for key in caveats if key]
+                cells[column.label, metric] = Cell(found.mean, std, mark=",".join(signs), form=METRICS[metric].form)
     return cells
 
 

@@ -9,29 +9,17 @@ from dataclasses import dataclass, field, replace
 
 from socrates.experiment import Part
 
+from .vocabulary import COLOURS
+
 PAPER = "#FFFFFF"
 DARK = "#15171C"
 LEAST_CONTRAST = 3.0  # WCAG 2, of graphical objects against what lies beside them
 
-# Okabe and Ito's hues where they have enough contrast with white (their orange, sky blue, pink and yellow do not, and
-# are darkened or replaced), the rest chosen so that any two stay apart with red-blind and green-blind eyes.
-COLOURS = {
-    "socrates": "#D55E00",
-    "ce": "#0072B2",
-    "focal": "#009E73",
-    "flsd": "#00462F",
-    "brier": "#939646",
-    "sat": "#D172AF",
-    "gamblers": "#6C777E",
-    "mc": "#5B2A86",
-    "ce_dece": "#58421B",
-    "ccl_sc": "#981F46",
-}
 # For methods from elsewhere.
 FURTHER = ("#6B6A00", "#4A5FC1", "#7A4B2A", "#00757A")
 
 DASHES = ("solid", "dash", "dot", "dashdot")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # in matplotlib's spelling
+MARKERS: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X")  # in matplotlib's spelling
 SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, markers and shades share no factor
 
 

@@ -101,12 +101,9 @@ class Table:
     @property
     def numeric(self) -> tuple[bool, ...]:
         """For each head, whether numbers stand beneath it."""
-        cells = [any(isinstance(row.cells[i], Cell) for row in self.rows) for i in range(self._num_columns)]
+        columns = zip(*(row.cells for row in self.rows), strict=True)
+        cells = [any(isinstance(cell, Cell) for cell in column) for column in columns]
         return (False,) * self.num_keys + tuple(cells)
-
-    @property
-    def _num_columns(self) -> int:
-        return len(self.heads) - self.num_keys
 
 
 def emphasis(values: Sequence[float], larger_is_better: bool, form: str = ".2f") -> list[Place | None]:
@@ -204,13 +201,11 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     forms = {"md": to_markdown(table), "tex": to_latex(table), "csv": to_csv(table)}
-    paths: list[Path] = []
-    for ending, text in forms.items():
-        path = folder / f"{table.name}.{ending}"
+    written = {folder / f"{table.name}.{ending}": text for ending, text in forms.items()}
+    for path, text in written.items():
         with replacing(path) as file:
             file.write(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
-        paths.append(path)
-    return paths
+    return list(written)
 
 
 def unrepeated(rows: Sequence[Row]) -> list[tuple[tuple[str, ...], Row]]:

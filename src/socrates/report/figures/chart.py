@@ -17,22 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..results import Results
-from ..style import Style
+from ..style import MARKERS, Style
 from ..vocabulary import READINGS, USUAL_READING
 
 Array = NDArray[Any]
 Json = dict[str, Any]
 
 DIGITS = 5
-SYMBOLS = {
-    "o": "circle",
-    "s": "square",
-    "^": "triangle-up",
-    "D": "diamond",
-    "v": "triangle-down",
-    "P": "cross",
-    "X": "x",
-}
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
+SYMBOLS = dict(zip(MARKERS, _SHAPES, strict=True))
 LOG_STEPS = (
     (1,),
     (1, 2, 5),

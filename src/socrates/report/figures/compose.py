@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import matplotlib
 from matplotlib.figure import Figure
 
-from .ink import GREY, INK, RED, Handles, legend_beside, wrapped
+from .ink import GREY, INK, RED, Handles, legend_beside
 
 SINGLE = (5.6, 4.0)  # inches of a panel that stands alone
 LOOK = str(resources.files("socrates.report") / "assets" / "figure.mplstyle")  # of these figures alone
@@ -64,7 +64,7 @@ def compose(drawing: Drawing) -> Figure:
         letters = int(14 * width)
         remark = "\n".join(textwrap.fill(line, letters + 12) for line in axes.get_title().split("\n"))
         colour = RED if axes.title.get_color() == RED else INK if panel.title else GREY
-        title = "\n".join(filter(None, [wrapped(panel.title, letters), remark]))
+        title = "\n".join(filter(None, [textwrap.fill(panel.title, letters), remark]))
         axes.set_title(title, fontsize=8 if panel.title else 7, color=colour)
     if drawing.shared:
         _label_outside(grid, count)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 
 from ..results import Band, Results, bands
 from ..style import Style
@@ -14,9 +16,6 @@ from ..vocabulary import CURVES, USUAL_READING, Curve
 from .chart import Chart, Json, axis_title, figure, log_axis, numbers, pen, scatter
 from .compose import SINGLE, Drawing, Panel
 from .ink import GREY, LINES, Handles, line_handle, method_handle, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DRAWN = {  # by the name of the figure
     "accuracy": "val_accuracy",
@@ -57,14 +56,11 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
     """Losses, in two panels if the methods are many, then one figure a number."""
     losses = losses_data(members, look)
     if losses.lines:
-        halves = [losses]
-        if len(members) > MOST_SHADED:
-            kinds = [
-                [line for line in losses.lines if line.look["linestyle"] == LINES[dash]] for dash in ("solid", "dash")
-            ]
-            halves = [replace(losses, lines=lines) for lines in kinds]
-        panels = [Panel("", draw_lines, half) for half in halves]
-        size = SINGLE if len(halves) == 1 else (4.2, 3.8)
+        many = len(members) > MOST_SHADED
+        cut = sum(line.look["linestyle"] == LINES["solid"] for line in losses.lines)  # those of training come first
+        halves = [losses.lines[:cut], losses.lines[cut:]] if many else [losses.lines]
+        panels = [Panel("", draw_lines, replace(losses, lines=half)) for half in halves]
+        size = (4.2, 3.8) if many else SINGLE
         yield Drawing("losses", "training and validation loss", panels, size=size, shared=True)
     for name, key in DRAWN.items():
         curve = CURVES[key]
@@ -115,8 +111,6 @@ def method_lines(found: Sequence[Band], look: Mapping[str, Style]) -> list[Line]
 
 def draw_lines(axes: Axes, data: Lines) -> Handles:
     """Each mean as a line, the deviation of its seeds as a shade, a grey box where a method changes its loss."""
-    from matplotlib.patches import Patch
-
     drawn: Handles = []
     curves = [line.band for line in data.lines]
     for line, curve in zip(data.lines, curves, strict=True):

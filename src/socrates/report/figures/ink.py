@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ..style import Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Handles = list[Any]  # entries of a legend, which every draw function returns
 
@@ -46,8 +45,6 @@ def legend_beside(figure: Figure, handles: Handles) -> None:
 
 def line_handle(label: str, colour: str = GREY, **line: Any) -> Any:
     """A line's entry in a legend."""
-    from matplotlib.lines import Line2D
-
     return Line2D([], [], label=label, color=colour, **line)
 
 
@@ -57,15 +54,6 @@ def method_handle(label: str, style: Style, collapsed: str = "", **line: Any) ->
     text = f"{label} (collapsed: {collapsed})" if collapsed else label
     usual = {"linestyle": LINES[style.dash], "marker": style.marker, "markersize": 5}
     return line_handle(text, style.colour, **{**usual, **line}, **mark)
-
-
-def wrapped(label: str, width: int = 30) -> str:
-    """A long label in several lines, for the head of a small panel.
-
-    >>> wrapped("Socrates α=0.99 γ=1, learning_rate 0.05")
-    'Socrates α=0.99 γ=1,\\nlearning_rate 0.05'
-    """
-    return "\n".join(textwrap.wrap(label, width)) or label
 
 
 def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]]) -> None:

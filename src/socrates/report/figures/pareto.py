@@ -6,9 +6,10 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from socrates import pareto
@@ -19,9 +20,6 @@ from ..vocabulary import SPLITS, USUAL_READING
 from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, annotate_apart, line_handle, method_handle, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = NDArray[Any]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from socrates.metrics import BinStats
@@ -19,9 +21,6 @@ from ..vocabulary import USUAL_READING
 from .chart import Chart, Json, axis_title, by_reading, figure, mark, numbers, pen, scatter
 from .compose import Drawing, Panel
 from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = NDArray[Any]
 
@@ -122,8 +121,6 @@ def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
 
 def draw_reliability(axes: Axes, diagram: Diagram) -> Handles:
     """Accuracy of each bin as steps, dots at its mean confidence, the band of chance, and below, the confidences."""
-    from matplotlib.patches import Patch
-
     data, style = diagram.data, diagram.style
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"], zorder=2)
     filled = data.count > 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from ..results import Results
 from ..style import Style
@@ -14,9 +15,6 @@ from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, scatter
 from .compose import Drawing, Panel
 from .ink import Handles, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:

@@ -77,11 +77,8 @@ def belief_panels(title: str, results: Results) -> list[Panel]:
     errors = quantity_lines(results, {"val_ece": COLOURS["val_ece"]})
     if not beliefs or not errors:
         return []
-    left, right = (
-        Lines(beliefs, "mean confidence in unknown", switches=switches),
-        Lines(errors, "ECE", switches=switches),
-    )
-    return [Panel(title, draw_lines, left), Panel("", draw_lines, right)]
+    left = Lines(beliefs, "mean confidence in unknown", switches=switches)
+    return [Panel(title, draw_lines, left), Panel("", draw_lines, Lines(errors, "ECE", switches=switches))]
 
 
 def belief_drawing(name: str, title: str, panels: Sequence[Panel]) -> Drawing:
