@@ -142,7 +142,7 @@ def test_other_data_are_refused(place, state, change):
         trained(state)
     directory = next(Path(state).iterdir())
     assert re.match(rf"{directory} began with other data under the name folder:images; now ", str(error.value))
-    assert str(error.value).endswith("or start it anew (again)")
+    assert str(error.value).endswith("or start it anew (again=True, --again)")
     assert "\n" not in str(error.value)
     assert {path: path.read_bytes() for path in Path(state).rglob("*") if path.is_file()} == before
 

@@ -348,9 +348,9 @@ def test_numbers_of_numpy_are_numbers():
     criterion = SocratesLoss(
         numpy.int64(20), gamma=numpy.float32(2), alpha=numpy.float64(0.9), ignore_index=numpy.int8(1)
     )
-    assert repr(criterion) == "SocratesLoss(num_samples=20, alpha=0.9, target_over='all', gamma=2.0)"
+    assert repr(criterion) == "SocratesLoss(num_samples=20, ignore_index=1, alpha=0.9, target_over='all', gamma=2.0)"
     assert criterion.ignore_index == 1
-    assert GamblersLoss(numpy.float32(2)).reward == 2
+    assert repr(GamblersLoss(numpy.float32(2))) == "GamblersLoss(reward=2.0)"
     assert FocalLoss(numpy.int32(2), label_smoothing=numpy.float32(0.5)).label_smoothing == 0.5
 
 

@@ -94,7 +94,7 @@ def check_data(run: Run, now: Fingerprint) -> None:
     if difference:
         raise ValueError(
             f"{run.directory} began with other data under the name {run.experiment.dataset.name}; now {difference}: "
-            f"restore them, choose another folder for the run, or start it anew (again)"
+            f"restore them, choose another folder for the run, or start it anew (again=True, --again)"
         )
 
 

@@ -149,7 +149,7 @@ class AdaptiveTargetLoss(LossModule):
 
     def extra_repr(self) -> str:
         num_samples = None if self.target is None else len(self.target)
-        return f"num_samples={num_samples}, alpha={self.alpha}, target_over={self.target_over!r}"
+        return f"num_samples={num_samples}, {super().extra_repr()}"
 
 
 def _recall(targets: Tensor, index: Tensor) -> Tensor:

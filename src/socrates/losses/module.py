@@ -75,6 +75,11 @@ class LossModule(nn.Module):
         counts = labels != self.ignore_index
         return Rows(logits, labels.masked_fill(~counts, 0), counts, shape)
 
+    def extra_repr(self) -> str:
+        usual = {"training": self.training, "ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"}
+        own = {name: value for name, value in vars(self).items() if name[0] != "_" and usual.get(name) != value}
+        return ", ".join(f"{name}={value!r}" for name, value in own.items())
+
     def reduce(self, loss: Tensor, rows: Rows, even: Tensor | float = 0.0) -> Tensor:
         """The batch's loss from one value per sample; `even` is a part of it that no label's weight multiplies."""
         if rows.counts is None:

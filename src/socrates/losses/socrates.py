@@ -118,9 +118,6 @@ class SocratesLoss(AdaptiveTargetLoss):
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         return Step(*_fused(logits, labels, previous, self.gamma, alpha, self.target_over))
 
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, gamma={self.gamma}"
-
 
 class _ClosedForm(torch.autograd.Function):
     """Equation 1 and its gradient: `scale * p` in every column but three, which have values of their own.
