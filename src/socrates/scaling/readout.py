@@ -1,8 +1,7 @@
 """Readout scaling: a temperature and one bias, for models with an unknown column that is read as a uniform belief."""
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -82,9 +81,8 @@ class ReadoutScaling(Scaler):
         return s[..., :-1] + s[..., -1:] / (s.shape[-1] - 1)
 
 
-@dataclass(frozen=True)
-class Point:
-    """NLL at b = 1 / T and bias."""
+class Point(NamedTuple):
+    """NLL at b = 1 / T and bias; the lowest is the least."""
 
     value: float
     b: float
@@ -150,8 +148,8 @@ class SpreadNLL:
     def descend(self, start: Point) -> tuple[Point, int]:
         """The minimum whose valley holds the start, and the steps to it."""
         theta = torch.tensor([start.b, start.bias], dtype=torch.float64)
-        found = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
-        return Point(self.evaluate(found.theta)[0], self.b, self.bias), found.num_steps
+        theta, steps, _ = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
+        return Point(self.evaluate(theta)[0], self.b, self.bias), steps
 
     def at(self, b: float, bias: float) -> tuple[Point, float]:
         """The point, and the length of the gradient by T and bias there."""
@@ -191,19 +189,20 @@ def fit_readout(logits: Tensor, labels: Tensor) -> tuple[Point, FitReport, str]:
     """
     nll = SpreadNLL(logits, labels)
     before, _ = nll.at(1.0, 0.0)
-    known = fit_inverse_temperature(logits[:, :-1], labels)
-    starts = sorted((nll.lowest(b) for b in _valleys(nll, logits, labels, known.b)), key=lambda start: start.value)
+    b_known, known, known_limit = fit_inverse_temperature(logits[:, :-1], labels)
+    starts = sorted(nll.lowest(b) for b in _valleys(nll, logits, labels, b_known))
     cold = nll.lowest(nll.high)
-    point, steps = min((nll.descend(start) for start in starts[:NUM_DESCENTS]), key=lambda found: found[0].value)
-    if min(before.value, cold.value) < point.value - SAME:
-        point, steps = nll.descend(min(before, cold, key=lambda start: start.value))
+    point, steps = min(nll.descend(start) for start in starts[:NUM_DESCENTS])
+    start = min(before, cold)
+    if start.value < point.value - SAME:
+        point, steps = nll.descend(start)
     if nll.at(point.b, point.bias)[1] >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
         nll = SpreadNLL(logits, labels, exact=True)
         point, more = nll.descend(point)
         steps += more
     limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
-    if known.report.nll_after <= point.value + SAME:
-        point, steps, limit = Point(0.0, known.b, nll.ruled_out(known.b)), known.report.num_iterations, known.limit
+    if known.nll_after <= point.value + SAME:
+        point, steps, limit = Point(0.0, b_known, nll.ruled_out(b_known)), known.num_iterations, known_limit
     elif point.value >= nll.log_c - SAME:
         point, limit = nll.lowest(nll.low), HOPELESS
     point, gradient_norm = nll.at(point.b, point.bias)
@@ -221,5 +220,4 @@ def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> 
     points = [coarse.lowest(b) for b in sorted(min(max(b, nll.low), nll.high) for b in tried)]
     padded = [math.inf, *(point.value for point in points), math.inf]
     lowest = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value <= min(left, right)]
-    lowest = sorted(lowest, key=lambda point: point.value)[:NUM_VALLEYS]
-    return [point.b if stride == 1 else coarse.descend(point)[0].b for point in lowest]
+    return [point.b if stride == 1 else coarse.descend(point)[0].b for point in sorted(lowest)[:NUM_VALLEYS]]
