@@ -60,6 +60,10 @@ def test_vector_converges(n, c, dtype, regularization):
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
 
+def test_the_structured_strength_is_four_classes_a_row():
+    assert VectorScaling().fit(*sampled(500, 10, 1.5)).strength == pytest.approx(0.08)
+
+
 def test_vector_float32_curvature_converges():
     logits, labels = sampled(30_000, 40, 1.5)
     logits = logits * torch.linspace(0.5, 2, 40) + torch.linspace(-1, 3, 40)

@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scaling_cases import with_unknown
+from scaling_cases import nll, with_unknown
 from torch import nn
 
-from socrates.scaling import SCALERS, MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
+from socrates.scaling import SCALERS, FitReport, MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
 
 LOGITS, LABELS = with_unknown(600, 4, 1.7, 1.0)
 
@@ -54,6 +54,19 @@ def test_fit_returns_self_and_reports(make):
     assert scaler.report.num_samples == 600
     assert scaler.report.nll_after < scaler.report.nll_before
     assert scaler.report.converged
+
+
+@pytest.mark.parametrize(("gradient_norm", "converged"), [(0.99e-6, True), (1e-6, False), (np.nan, False)])
+def test_converged_is_a_gradient_below_a_millionth(gradient_norm, converged):
+    assert FitReport(1, 1, gradient_norm, 1.0, 1.0).converged is converged
+
+
+@pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling, MatrixScaling])
+def test_a_warning_that_is_an_error_leaves_the_fit_whole(make):
+    scaler = make(*[None] * (make is not TemperatureScaling))
+    with pytest.raises(UserWarning, match=f"{make.__name__}: .*falls for ever"):
+        scaler.fit(LOGITS, LOGITS.argmax(dim=1))
+    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(LOGITS.double()), LOGITS.argmax(dim=1))), abs=1e-6)
 
 
 @every_scaler
@@ -199,11 +212,13 @@ def test_misfits_are_refused_after_fit(make):
     scaler = make().fit(LOGITS, LABELS)
     with pytest.raises(ValueError, match=r"fitted on 5 columns, got logits of shape \(2, 4\)"):
         scaler(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"fitted on 5 columns, got logits of shape \(\)"):
+        scaler(torch.tensor(1.0))
     with pytest.raises(ValueError, match=r"floating-point logits, got torch\.int64"):
         scaler(torch.zeros(2, 5, dtype=torch.long))
     with pytest.raises(ValueError, match=r"got torch\.int64.*logits\.astype\(float\)"):
         scaler(np.zeros((2, 5), dtype=int))
-    with pytest.raises(ValueError, match="out_features=4"):
+    with pytest.raises(ValueError, match=r"wrote the 5 logits it was fitted on, got Linear\(.*out_features=4"):
         scaler.fold(nn.Linear(3, 4))
 
 

@@ -9,12 +9,14 @@ from torch import Tensor
 from socrates.scaling.newton import minimize
 from socrates.scaling.objective import AffineNLL, chunks
 from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
-from socrates.scaling.temperature import InverseTemperature, fit_inverse_temperature
+from socrates.scaling.temperature import fit_inverse_temperature
 
 # NLLs of temperature scaling are summed in float32.
 ROUNDING = 1e-6
 # The share of the gradient that a ruled out unknown column may keep.
 RULED_OUT = 0.1 * CONVERGED
+
+SEPARABLE = "the labels can be separated without error, so the NLL falls for ever as the scales grow"
 
 
 class AffineScaling(Scaler):
@@ -49,21 +51,22 @@ class AffineScaling(Scaler):
                 f"{int(labels[0])}: pass more held-out data, or use TemperatureScaling"
             )
         known = logits[:, :-1] if unknown_class else logits
-        temperature = fit_inverse_temperature(known, labels)
+        b, scaled, no_temperature = fit_inverse_temperature(known, labels)
         given = self.regularization
         strength = self._automatic_strength(known, labels) if isinstance(given, str) else float(given or 0.0)
-        objective = AffineNLL(known, labels, temperature.b, self.full)
-        theta, self.strength, report = _minimum(objective, temperature, strength)
-        limit = _separable(report)
+        objective = AffineNLL(known, labels, b, self.full)
+        theta, self.strength, report = _minimum(objective, scaled, strength)
+        # A sum of -log p below log 2 leaves no label a probability below one half: then doubling all logits is better.
+        limit = SEPARABLE if report.nll_after * len(labels) < math.log(2) else ""
         # A penalty ends what the scales gain by growing, but not the temperature that they are drawn to.
         if self.strength == math.inf or (limit and self.strength):
-            limit = temperature.limit
+            limit = no_temperature
         on_logits = theta * objective.units
         scale, bias = on_logits[:, :-1].squeeze(1), on_logits[:, -1]
         if unknown_class:
             bias = torch.cat([bias, bias.new_tensor([_unknown_bias(logits, objective, theta)])])
             scale = torch.nn.functional.pad(scale, (0, 1) * scale.ndim)
-            scale[(-1,) * scale.ndim] = temperature.b
+            scale[(-1,) * scale.ndim] = b
         return {self.linear: scale, "bias": bias}, report, limit and f"{limit}; pass more held-out data"
 
     def extra_repr(self) -> str:
@@ -72,25 +75,17 @@ class AffineScaling(Scaler):
         return f"regularization={self.regularization!r}, {strength}{super().extra_repr()}"
 
 
-def _minimum(objective: AffineNLL, temperature: InverseTemperature, strength: float) -> tuple[Tensor, float, FitReport]:
-    scaled = temperature.report
+def _minimum(objective: AffineNLL, scaled: FitReport, strength: float) -> tuple[Tensor, float, FitReport]:
+    """theta, its strength and its report, which are those of temperature scaling where nothing else is better."""
     if strength == math.inf:  # the penalty leaves nothing to fit beside the temperature
         return objective.centre, strength, scaled
     objective.penalty = strength
-    found = minimize(objective, objective.centre, 0.5 * CONVERGED)
-    after = objective.nll(found.theta)
+    theta, steps, gradient_norm = minimize(objective, objective.centre, 0.5 * CONVERGED)
+    after = objective.nll(theta)
     if after > scaled.nll_after + ROUNDING:  # possible only where a class without labels is likely
         return objective.centre, math.inf, scaled
     after = min(after, scaled.nll_before)
-    report = FitReport(scaled.num_samples, found.num_steps, found.gradient_norm, scaled.nll_before, after)
-    return found.theta, strength, report
-
-
-def _separable(report: FitReport) -> str:
-    # A sum of -log p below log 2 leaves no label a probability below one half: then doubling all logits is better yet.
-    if report.nll_after * report.num_samples < math.log(2):
-        return "the labels can be separated without error, so the NLL falls for ever as the scales grow"
-    return ""
+    return theta, strength, FitReport(scaled.num_samples, steps, gradient_norm, scaled.nll_before, after)
 
 
 def _unknown_bias(logits: Tensor, objective: AffineNLL, theta: Tensor) -> float:

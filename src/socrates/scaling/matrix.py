@@ -89,7 +89,7 @@ class Fold:
         outside = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
         outside[inside] = False
         z, y = logits[outside], labels[outside]
-        self.objective = AffineNLL(z, y, fit_inverse_temperature(z, y).b, full=True)
+        self.objective = AffineNLL(z, y, fit_inverse_temperature(z, y)[0], full=True)
         self.theta = self.objective.centre
         self.logits, self.labels = logits[inside], labels[inside]
 
@@ -97,6 +97,6 @@ class Fold:
         """NLL of each row inside, (rows,)."""
         if strength < math.inf:
             self.objective.penalty = strength
-            self.theta = minimize(self.objective, self.theta, FOLD_TOLERANCE / self.objective.b).theta
+            self.theta, _, _ = minimize(self.objective, self.theta, FOLD_TOLERANCE / self.objective.b)
         outputs = self.objective.outputs(self.logits, self.theta)
         return torch.nn.functional.cross_entropy(outputs, self.labels, reduction="none")

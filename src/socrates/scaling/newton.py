@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -22,22 +21,18 @@ class Objective(Protocol):
     def norm(self, gradient: Tensor) -> float: ...
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """Where the method stopped, after how many steps, with which gradient."""
+def minimize(
+    objective: Objective, theta: Tensor, tolerance: float, rounding: float = 1e-13
+) -> tuple[Tensor, int, float]:
+    """Descends from theta until the gradient is shorter than the tolerance, or no step lowers the value any more.
 
-    theta: Tensor
-    num_steps: int
-    gradient_norm: float
-
-
-def minimize(objective: Objective, theta: Tensor, tolerance: float, rounding: float = 1e-13) -> Minimum:
-    """Descends from theta until the gradient is shorter than the tolerance, or no step lowers the value any more."""
+    Returns where that is, after how many steps, and the length of the gradient.
+    """
     value, gradient = objective.evaluate(theta)
     for step in range(MAX_STEPS):
         norm = objective.norm(gradient)
         if norm < tolerance:
-            return Minimum(theta, step, norm)
+            return theta, step, norm
         # The best point reached is where `evaluate` was last called, so the direction belongs to it.
         direction = objective.direction(gradient, min(0.1, math.sqrt(norm)))
         expected = float((gradient * direction).sum())
@@ -50,9 +45,9 @@ def minimize(objective: Objective, theta: Tensor, tolerance: float, rounding: fl
                 break
             scale /= 2
             if scale < 1e-9:
-                return Minimum(theta, step, norm)
+                return theta, step, norm
         theta, value, gradient = theta + scale * direction, new_value, new_gradient
-    return Minimum(theta, MAX_STEPS, objective.norm(gradient))
+    return theta, MAX_STEPS, objective.norm(gradient)
 
 
 def conjugate_gradients(curvature: Map, precondition: Map, gradient: Tensor, forcing: float) -> Tensor:

@@ -1,6 +1,7 @@
 """The regularised NLL of an affine map of the logits: the one objective of vector and matrix scaling."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -39,9 +40,7 @@ class AffineNLL:
         wide = logits.dtype == torch.float64 or logits.numel() <= (SMALL_FULL if full else SMALL)
         self.probs = logits.new_empty(logits.shape, dtype=torch.float64 if wide else torch.float32)
         self.variances = torch.empty(0)  # mean p_k (1 - p_k) where it was last evaluated, (C,)
-        self.spectrum: Tensor
-        self.basis: Tensor
-        self.spectrum, self.basis = torch.linalg.eigh(self._gram())  # pyright: ignore[reportUnknownMemberType]
+        self.spectrum, self.basis = cast("tuple[Tensor, Tensor]", torch.linalg.eigh(self._gram()))  # pyright: ignore[reportUnknownMemberType]
 
     def outputs(self, logits: Tensor, theta: Tensor) -> Tensor:
         """The map of some rows, in float64."""

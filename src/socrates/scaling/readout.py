@@ -1,8 +1,7 @@
 """Readout scaling: a temperature and one bias, for models with an unknown column that is read as a uniform belief."""
 
 import math
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -69,7 +68,28 @@ class ReadoutScaling(Scaler):
         super().__init__(temperature=1.0, bias=0.0)
 
     def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
-        point, report, limit = fit_readout(logits, labels)
+        # A coarse search, descents from its valleys, then a look at the limits.
+        nll = SpreadNLL(logits, labels)
+        before, _ = nll.at(1.0, 0.0)
+        b_known, known, known_limit = fit_inverse_temperature(logits[:, :-1], labels)
+        starts = sorted(nll.lowest(b) for b in _valleys(nll, logits, labels, b_known))
+        cold = nll.lowest(nll.high)
+        point, steps = min(nll.descend(start) for start in starts[:NUM_DESCENTS])
+        start = min(before, cold)
+        if start.value < point.value - SAME:
+            point, steps = nll.descend(start)
+        if nll.at(point.b, point.bias)[1] >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
+            nll = SpreadNLL(logits, labels, exact=True)
+            point, more = nll.descend(point)
+            steps += more
+        limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
+        if known.nll_after <= point.value + SAME:
+            point, steps, limit = Point(0.0, b_known, nll.ruled_out(b_known)), known.num_iterations, known_limit
+        elif point.value >= nll.log_c - SAME:
+            point, limit = nll.lowest(nll.low), HOPELESS
+        point, gradient_norm = nll.at(point.b, point.bias)
+        after = min(before.value, point.value)
+        report = FitReport(len(logits), steps, gradient_norm, before.value, after)
         return {"temperature": 1 / point.b, "bias": point.bias}, report, limit and f"{limit}; T = {1 / point.b:.4g}"
 
     def affine(self) -> tuple[Tensor, Tensor]:
@@ -82,9 +102,8 @@ class ReadoutScaling(Scaler):
         return s[..., :-1] + s[..., -1:] / (s.shape[-1] - 1)
 
 
-@dataclass(frozen=True)
-class Point:
-    """NLL at b = 1 / T and bias."""
+class Point(NamedTuple):
+    """NLL at b = 1 / T and bias; the lowest is the least."""
 
     value: float
     b: float
@@ -99,7 +118,6 @@ class SpreadNLL:
 
     def __init__(self, logits: Tensor, labels: Tensor, exact: bool = False) -> None:
         self.sums = RowSums(logits[:, :-1], labels, exact)
-        self.u_true = self.sums.u_true
         self.u_unknown = self.sums.relative(logits[:, -1])
         self.log_c = math.log(logits.shape[1] - 1)
         self.rounding = 1e-13 if self.sums.dtype == torch.float64 else 1e-9
@@ -118,7 +136,7 @@ class SpreadNLL:
         s0, s1, s2 = self.sums.at(b, 3).near(b, 3)
         log_known, mean = s0.log(), b * s1 / s0
         variance = b * b * s2 / s0 - mean * mean
-        true, unknown = b * self.u_true, b * self.u_unknown + bias
+        true, unknown = b * self.sums.u_true, b * self.u_unknown + bias
         value = torch.logaddexp(log_known, unknown) - torch.logaddexp(true, unknown - self.log_c)
         # The unknown's share of all and of the true class.
         s, r = (unknown - log_known).sigmoid(), (unknown - self.log_c - true).sigmoid()
@@ -150,8 +168,8 @@ class SpreadNLL:
     def descend(self, start: Point) -> tuple[Point, int]:
         """The minimum whose valley holds the start, and the steps to it."""
         theta = torch.tensor([start.b, start.bias], dtype=torch.float64)
-        found = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
-        return Point(self.evaluate(found.theta)[0], self.b, self.bias), found.num_steps
+        theta, steps, _ = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
+        return Point(self.evaluate(theta)[0], self.b, self.bias), steps
 
     def at(self, b: float, bias: float) -> tuple[Point, float]:
         """The point, and the length of the gradient by T and bias there."""
@@ -167,7 +185,7 @@ class SpreadNLL:
         """
         log_known = self.sums.at(b, 3).near(b, 1)[0].log()
         opening = log_known - b * self.u_unknown
-        closing = b * (self.u_true - self.u_unknown) + self.log_c
+        closing = b * (self.sums.u_true - self.u_unknown) + self.log_c
         turns, order = torch.cat([opening, closing]).sort()
         slopes = torch.where(order < len(opening), 1.0, -1.0).double().cumsum(0)
         heights = pad((slopes[:-1] * turns.diff()).cumsum(0), (1, 0))
@@ -177,38 +195,11 @@ class SpreadNLL:
         biases = torch.cat([around, turns[lowest], between])
         values = torch.stack([(softplus(bias - opening) - softplus(bias - closing)).mean() for bias in biases])
         index = int(values.argmin())
-        return Point(float(values[index] + (log_known - b * self.u_true).mean()), b, float(biases[index]))
+        return Point(float(values[index] + (log_known - b * self.sums.u_true).mean()), b, float(biases[index]))
 
     def ruled_out(self, b: float) -> float:
         """A finite bias that is as good as -infinity."""
         return -RULED_OUT - max(0.0, b * float(self.u_unknown.max()))
-
-
-def fit_readout(logits: Tensor, labels: Tensor) -> tuple[Point, FitReport, str]:
-    """Minimises the NLL over T and bias: a coarse search, descents from its valleys, then a look at the limits.
-
-    Returns where that is, the report, and which limit it is (empty if none).
-    """
-    nll = SpreadNLL(logits, labels)
-    before, _ = nll.at(1.0, 0.0)
-    known = fit_inverse_temperature(logits[:, :-1], labels)
-    starts = sorted((nll.lowest(b) for b in _valleys(nll, logits, labels, known.b)), key=lambda start: start.value)
-    cold = nll.lowest(nll.high)
-    point, steps = min((nll.descend(start) for start in starts[:NUM_DESCENTS]), key=lambda found: found[0].value)
-    if min(before.value, cold.value) < point.value - SAME:
-        point, steps = nll.descend(min(before, cold, key=lambda start: start.value))
-    if nll.at(point.b, point.bias)[1] >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
-        nll = SpreadNLL(logits, labels, exact=True)
-        point, more = nll.descend(point)
-        steps += more
-    limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
-    if known.report.nll_after <= point.value + SAME:
-        point, steps, limit = Point(0.0, known.b, nll.ruled_out(known.b)), known.report.num_iterations, known.limit
-    elif point.value >= nll.log_c - SAME:
-        point, limit = nll.lowest(nll.low), HOPELESS
-    point, gradient_norm = nll.at(point.b, point.bias)
-    after = min(before.value, point.value)
-    return point, FitReport(len(logits), steps, gradient_norm, before.value, after), limit
 
 
 def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> list[float]:
@@ -221,5 +212,4 @@ def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> 
     points = [coarse.lowest(b) for b in sorted(min(max(b, nll.low), nll.high) for b in tried)]
     padded = [math.inf, *(point.value for point in points), math.inf]
     lowest = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value <= min(left, right)]
-    lowest = sorted(lowest, key=lambda point: point.value)[:NUM_VALLEYS]
-    return [point.b if stride == 1 else coarse.descend(point)[0].b for point in lowest]
+    return [point.b if stride == 1 else coarse.descend(point)[0].b for point in sorted(lowest)[:NUM_VALLEYS]]

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,7 +56,7 @@ class RowSums:
 
     def at(self, b: float, order: int) -> "Expansion":
         """S_0 ... S_order at b > 0 rounded to the working precision; the expansion reaches b itself."""
-        centre = b if self.dtype == torch.float64 else float(np.float32(b))
+        centre = float(torch.tensor(b, dtype=self.dtype))
         out = self.logits.new_empty((order + 1, len(self.logits)), dtype=self.dtype)
         for start in range(0, len(self.logits), self.rows):
             chunk = slice(start, start + self.rows)

@@ -105,15 +105,12 @@ class Scaler(nn.Module):
     def fold(self, linear: nn.Linear) -> nn.Linear:
         """A new linear layer whose outputs are already scaled."""
         scaler, columns = type(self).__name__, self._fitted_columns()
-        if not isinstance(linear, nn.Linear):  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_linear = isinstance(linear, nn.Linear)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_linear or linear.out_features != columns:
             raise ValueError(
-                f"{scaler}.fold needs the nn.Linear that wrote the logits, got {type(linear).__name__}: "
+                f"{scaler}.fold needs the nn.Linear that wrote the {columns} logits it was fitted on, got "
+                f"{linear if is_linear else type(linear).__name__}: "
                 f"pass the model's last linear layer, or call the scaler behind the model, nn.Sequential(model, scaler)"
-            )
-        if linear.out_features != columns:
-            raise ValueError(
-                f"{scaler} was fitted on {columns} columns, the linear layer has out_features={linear.out_features}: "
-                f"fold into the layer that wrote the logits"
             )
         old = linear.weight.detach()
         bias = old.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]

@@ -1,7 +1,6 @@
 """Temperature scaling: one number, fitted by Newton's method on b = 1 / T."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -49,26 +48,19 @@ class TemperatureScaling(Scaler):
         super().__init__(temperature=1.0)
 
     def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
-        found = fit_inverse_temperature(logits, labels)
-        limit = found.limit and f"{found.limit}; T = {1 / found.b:.4g}"
-        return {"temperature": 1 / found.b}, found.report, limit
+        b, report, limit = fit_inverse_temperature(logits, labels)
+        return {"temperature": 1 / b}, report, limit and f"{limit}; T = {1 / b:.4g}"
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """1 / T and no shift, so that the order of the columns never changes."""
         return 1 / self.temperature, torch.zeros_like(self.temperature)
 
 
-@dataclass(frozen=True)
-class InverseTemperature:
-    """The fitted b = 1 / T, its report, and why the optimum is a limit (empty if it is not)."""
+def fit_inverse_temperature(logits: Tensor, labels: Tensor) -> tuple[float, FitReport, str]:
+    """Minimises the mean NLL of softmax(b logits) over b > 0: on a few rows first, then on all of them.
 
-    b: float
-    report: FitReport
-    limit: str
-
-
-def fit_inverse_temperature(logits: Tensor, labels: Tensor) -> InverseTemperature:
-    """Minimises the mean NLL of softmax(b logits) over b > 0: on a few rows first, then on all of them."""
+    Returns b = 1 / T, the report, and why the optimum is a limit (empty if it is not).
+    """
     b = 1.0
     for stride in [s for s in STRIDES if len(logits) // s >= FEWEST_ROWS]:
         b, _, _ = _newton(RowSums(logits[::stride], labels[::stride]), b, COARSE)
@@ -80,7 +72,7 @@ def fit_inverse_temperature(logits: Tensor, labels: Tensor) -> InverseTemperatur
         limit = SEPARABLE
     # Where T = 1 is the optimum, rounding may leave the NLL before it below the one after.
     report = FitReport(len(logits), passes, b * b * abs(here.first), before, min(before, here.nll))
-    return InverseTemperature(b, report, limit)
+    return b, report, limit
 
 
 def _newton(sums: RowSums, b: float, tolerance: float) -> tuple[float, Slope, int]:
