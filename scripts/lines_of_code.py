@@ -17,18 +17,18 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 # What each folder may have today, and what we aim at: the first number goes down towards the second, and up only with
 # something new.
 BUDGETS = {
-    "losses": (659, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
+    "losses": (661, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
     "metrics": (737, 640),
-    "scaling": (753, 720),
+    "scaling": (727, 720),
     "abstention": (127, 120),
     "data + models + methods": (1883, 1820),
-    "engine": (1402, 1230),
-    "report": (2033, 1720),  # the page's charts moved here from its script
-    "paper": (760, 760),
+    "engine": (1392, 1230),
+    "report": (1989, 1720),  # the page's charts moved here from its script
+    "paper": (737, 760),
     "cli": (711, 640),
-    "single files": (732, 520),  # typed records and resolve
+    "single files": (727, 520),  # typed records and resolve
 }
-TOTAL = (9785, 8920)
+TOTAL = (9691, 8920)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {
