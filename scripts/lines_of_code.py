@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 BUDGETS = {
     "losses": (661, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
     "metrics": (737, 640),
-    "scaling": (727, 720),
+    "scaling": (729, 720),
     "abstention": (127, 120),
     "data + models + methods": (1883, 1820),
     "engine": (1392, 1230),
@@ -28,7 +28,7 @@ BUDGETS = {
     "cli": (711, 640),
     "single files": (727, 520),  # typed records and resolve
 }
-TOTAL = (9691, 8920)
+TOTAL = (9693, 8920)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

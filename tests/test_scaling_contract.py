@@ -238,6 +238,11 @@ BAD = {
     "complex logits": (torch.ones(4, 3, dtype=torch.complex64), FINE, "floating-point"),
     "NaN": (spoiled(np.nan), FINE, "finite logits, 1 of 4 rows.*first is row 2"),
     "infinity": (spoiled(-np.inf), FINE, r"finite logits, 1 of 4 rows.*clip infinite logits, e\.g\. logits\.clip"),
+    "masked": (
+        np.ma.masked_array(np.ones((4, 3)), mask=np.eye(4, 3)),
+        FINE,
+        "logits with a mask.*drop the masked rows",
+    ),
     "ragged list": ([[0.1, 0.2], [0.3]], FINE, "logits of type list do not form an array .*inhomogeneous.*pass a"),
     "list of integers": ([[1, 2, 0]] * 4, FINE, r"got torch.int64.*numpy.array\(logits, dtype=float\)"),
     "array of integers": (np.ones((4, 3), dtype=int), FINE, r"got torch.int64.*logits.astype\(float\)"),

@@ -65,6 +65,8 @@ def check_logits(logits: Array, scaler: str, columns: int = 0) -> Tensor:
 def _tensor(values: Array, name: str, scaler: str) -> Tensor:
     if isinstance(values, Tensor):
         return values
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{scaler} got {name} with a mask, which it does not read: drop the masked rows first")
     try:
         array: npt.NDArray[Any] = np.asarray(values)
         # Torch warns about arrays that it may not write to, and cannot read reversed or byte-swapped ones.
