@@ -26,9 +26,9 @@ BUDGETS = {
     "report": (1989, 1720),  # the page's charts moved here from its script
     "paper": (737, 760),
     "cli": (711, 640),
-    "single files": (727, 520),  # typed records and resolve
+    "single files": (732, 520),  # typed records and resolve
 }
-TOTAL = (9693, 8920)
+TOTAL = (9698, 8920)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

@@ -39,10 +39,15 @@ def quickstart(out: Path, console: Console) -> None:
     console.print(f"runs: {out}", soft_wrap=True, markup=False)
 
 
-def table(results: Sequence[Results]) -> Table:
-    """Mean ± std over the seeds, of the first method also with temperature scaling."""
+def with_scaled(results: Sequence[Results]) -> list[Compared]:
+    """The methods as they were trained, and the first with temperature scaling."""
     scaled = Compared(f"{results[0].label} + TS", results[0], "temperature")
-    columns = [*(Compared(one.label, one) for one in results), scaled]
+    return [*(Compared(one.label, one) for one in results), scaled]
+
+
+def table(results: Sequence[Results]) -> Table:
+    """Mean ± std over the seeds."""
+    columns = with_scaled(results)
     cells = ranked(columns, COLUMNS)
     heads = [Column(METRICS[name].head, justify="right") for name in COLUMNS]
     title = f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set"
@@ -55,19 +60,22 @@ def table(results: Sequence[Results]) -> Table:
 def sentences(results: Sequence[Results]) -> list[str]:
     """What the numbers say, computed from them: which differences exceed the seeds' noise and the metric's floor."""
     base, ours = results[0], results[-1]
-    lowest = min(results, key=lambda one: one.values("ece").mean())
     ece, accuracy = (
         paired(*(dict(zip(one.seeds, 100 * one.values(name), strict=True)) for one in (ours, base)))
         for name in ("ece", "accuracy")
     )
     clear = "clearly" if ece.beyond_noise else "within the noise of the seeds"
     same = "a difference" if accuracy.beyond_noise else "no difference"
-    mean = {one.label: 100 * one.values("ece").mean() for one in results}
+    values = {
+        column.label: [100 * column.results.values(name, column.scaler).mean() for name in ("ece", "ece_floor")]
+        for column in with_scaled(results)
+        if column.results is not None
+    }
+    lowest = min(values, key=lambda label: values[label][0])
     return [
-        f"{ours.label} measures an ECE of {mean[ours.label]:.2f} % against {mean[base.label]:.2f} % for {base.label}: "
-        f"{clear}, {'below' if ece.mean < 0 else 'above'}.",
+        f"{ours.label} measures an ECE of {values[ours.label][0]:.2f} % against {values[base.label][0]:.2f} % for "
+        f"{base.label}: {clear}, {'below' if ece.mean < 0 else 'above'}.",
         f"Its accuracy differs by {accuracy.mean:+.2f} points, {same} beyond the noise of the seeds.",
-        f"The lowest ECE is that of {lowest.label} ({mean[lowest.label]:.2f} %); a perfectly calibrated model would "
-        f"measure {100 * lowest.values('ece_floor').mean():.2f} % on this test set, so that much of every value is "
-        f"chance.",
+        f"The lowest ECE is that of {lowest} ({values[lowest][0]:.2f} %); a perfectly calibrated model would measure "
+        f"{values[lowest][1]:.2f} % on this test set, so that much of every value is chance.",
     ]
