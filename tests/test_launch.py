@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,22 @@ def test_nothing_is_left_behind(tmp_path, start, how):
     if how is not signal.SIGKILL:  # every whole epoch is saved
         saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
         assert saved == epochs_done(tmp_path)
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_a_signal_while_a_process_starts_leaves_none_behind(tmp_path, monkeypatch, number, raised):
+    started, start_it = [], LocalEngine._start
+
+    def interrupted(engine, experiment):
+        started.append(start_it(engine, experiment))
+        signal.raise_signal(number)
+        return started[-1]
+
+    monkeypatch.setattr(LocalEngine, "_start", interrupted)
+    endless = replace(digits(), optimization=Optimization(epochs=100_000))
+    with pytest.raises(raised):
+        LocalEngine(tmp_path, processes=1).run([endless], lambda event: None)
+    assert [training.process.is_alive() for training in started] == [False]
 
 
 def epoch(experiment, number):

@@ -104,6 +104,16 @@ def handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
             signal.signal(number, usual)
 
 
+@contextlib.contextmanager
+def later(*names: str) -> Iterator[None]:
+    """Signals that come meanwhile wait for its end, and are then handled as always."""
+    noted: list[int] = []
+    with handled(signals(*names), lambda number, _: noted.append(number)):
+        yield
+    for number in noted:
+        signal.raise_signal(number)
+
+
 def signals(*names: str) -> list[int]:
     """Those of the signals that this system has."""
     return [getattr(signal, name) for name in names if hasattr(signal, name)]

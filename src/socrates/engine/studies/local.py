@@ -20,7 +20,7 @@ import torch
 
 from socrates.data import data_root
 from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
-from socrates.engine.guard import handled, signals, unhandled
+from socrates.engine.guard import handled, later, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 
@@ -82,8 +82,9 @@ class LocalEngine:
                     while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
                         waiting.remove(chosen)
                         attempts[chosen] += 1
-                        training = self._start(chosen)
-                        going[training.connection] = training
+                        with later("SIGINT", "SIGTERM", "SIGHUP"):  # or a process is there that nobody ends
+                            training = self._start(chosen)
+                            going[training.connection] = training
                     for connection in wait(list(going)):
                         training = going[connection]  # pyright: ignore[reportArgumentType]
                         event = training.hear()
