@@ -22,13 +22,13 @@ BUDGETS = {
     "scaling": (729, 720),
     "abstention": (127, 120),
     "data + models + methods": (1883, 1820),
-    "engine": (1410, 1230),
+    "engine": (1400, 1230),
     "report": (1989, 1720),  # the page's charts moved here from its script
     "paper": (737, 760),
     "cli": (711, 640),
     "single files": (732, 520),  # typed records and resolve
 }
-TOTAL = (9716, 8920)
+TOTAL = (9706, 8920)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {
