@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from socrates import SocratesLoss
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -37,6 +40,22 @@ def test_readme_blocks_run(capsys):
     assert (names["criterion"].target < 1).all()  # every sample was visited once
     assert names["loss"].requires_grad
     assert "ECE 0." in capsys.readouterr().out
+
+
+def test_the_loss_in_other_loops_runs():
+    page = (ROOT / "docs" / "loss.md").read_text()
+    names = {"L": SimpleNamespace(LightningModule=nn.Module), "nn": nn, "SocratesLoss": SocratesLoss}
+    for block in re.findall(r"```python\n(class .*?)```", page, re.DOTALL):
+        exec(compile(block, "loss.md", "exec"), names)
+    labels, index = torch.tensor([0, 1, 1]), torch.tensor([0, 2, 4])
+    lightning = names["Module"](nn.Linear(4, 3), num_samples=5)
+    assert lightning.training_step((torch.randn(3, 4), labels, index), 0).requires_grad
+    answers = nn.Linear(4, 3)
+    trainer = names["WithLoss"](lambda x: SimpleNamespace(logits=answers(x)), num_samples=5)
+    assert trainer(labels, index, x=torch.randn(3, 4))["loss"].requires_grad
+    for module in (lightning, trainer):
+        assert "criterion.target" in module.state_dict()
+        assert module.criterion.unvisited().tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
