@@ -34,18 +34,18 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
     """An epoch of the engine, and one of a bare loop."""
     experiment, splits = setting(model, **options)
     fabric = Fabric(accelerator="cpu", devices=1)
-    state, split, _ = build(experiment, splits, fabric.device)
+    state = build(experiment, splits, fabric.device)
     wrapped, state.optimizer = fabric.setup(state.model, state.optimizer)
     wrapped.mark_forward_method("features")
-    bare_state, _, _ = build(experiment, splits, fabric.device)
+    bare_state = build(experiment, splits, fabric.device)
 
     def engine() -> Any:
-        return train_epoch(fabric, wrapped, state, experiment, 0, split, None, to_nobody)
+        return train_epoch(fabric, wrapped, state, experiment, to_nobody)
 
     def bare() -> None:
         bare_state.model.train()
         order = torch.randperm(NUM_IMAGES, generator=Stream(1, 0, "order").generator())
-        for batch in split.batches(128, order, Stream(1, 0, "augmentation")):
+        for batch in bare_state.train.batches(128, order, Stream(1, 0, "augmentation")):
             loss = F.cross_entropy(bare_state.model(batch.inputs), batch.labels)
             bare_state.optimizer.zero_grad()
             loss.backward()

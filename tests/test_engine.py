@@ -274,11 +274,11 @@ def test_no_value_is_read_inside_a_step(method):
 
     experiment = digits(method, **({"start_epoch": 0, "queue_size": 64} if method == "ccl_sc" else {}))
     fabric = Fabric(accelerator="cpu", devices=1)
-    state, split, meta = build(experiment, data.load("digits"), fabric.device)
+    state = build(experiment, data.load("digits"), fabric.device)
     model, state.optimizer = fabric.setup(state.model, state.optimizer)
     model.mark_forward_method("features")
-    num_steps = -(-len(split) // 64)
-    record = train_epoch(fabric, model, state, experiment, 0, split, meta, nothing_read_in(num_steps))
+    num_steps = -(-len(state.train) // 64)
+    record = train_epoch(fabric, model, state, experiment, nothing_read_in(num_steps))
     assert record["train_loss"] > 0
 
 

@@ -1,8 +1,6 @@
 """Classifiers that know what they do not know: the Socrates loss, calibration metrics and post-hoc scaling."""
 
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as _version
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,23 +8,12 @@ if TYPE_CHECKING:
     from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
 
 try:
-    __version__ = _version("socrates-loss")
-except PackageNotFoundError:  # a source tree that is not installed
+    __version__ = metadata.version("socrates-loss")
+except metadata.PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = [
-    "BrierLoss",
-    "FLSDLoss",
-    "FocalLoss",
-    "GamblersLoss",
-    "IndexedDataset",
-    "SATLoss",
-    "SocratesLoss",
-    "losses",
-    "metrics",
-    "pareto",
-    "scaling",
-]
+__all__ = ["BrierLoss", "FLSDLoss", "FocalLoss", "GamblersLoss", "IndexedDataset", "SATLoss", "SocratesLoss"]
+__all__ += ["losses", "metrics", "pareto", "scaling"]
 
 
 def __getattr__(name: str) -> Any:

@@ -68,8 +68,7 @@ class Optimization:
         for name in ("epochs", "batch_size", "halve_every"):
             check_whole(name, getattr(self, name), above=0)
         for name in ("learning_rate", "backbone_factor", "momentum", "weight_decay"):
-            value = check_finite(name, getattr(self, name))
-            object.__setattr__(self, name, float(value))  # 1 and 1.0 are the same run
+            object.__setattr__(self, name, check_finite(name, getattr(self, name)))  # 1 and 1.0 are the same run
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be more than 0, got {self.learning_rate}")
         for name in ("backbone_factor", "weight_decay"):
@@ -105,7 +104,7 @@ def check_finite(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {value}")
-    return value
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -172,11 +171,10 @@ class Experiment:
         return dict(item for item in getattr(whole, kind).options if item not in same)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings."""
+        """Plain dicts, tuples, numbers and strings."""
         plain = dataclasses.asdict(self)
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
-        plain["optimization"]["milestones"] = list(self.optimization.milestones)
         return plain
 
     @classmethod

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -95,32 +96,22 @@ def called(
     >>> called("model", "mine:net", lambda width: None, options={}, num_outputs=10)
     Traceback (most recent call last):
     ValueError: model 'mine:net' cannot be called as (width): missing a required argument: 'width'
+    >>> called("method", "focal", lambda task, gamma=2.0: None, "a task", options={"gama": 1.0})
+    Traceback (most recent call last):
+    ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
     """
     signature = inspect.signature(make)
-    check_options(kind, name, make, options, [*list(signature.parameters)[: len(given)], *sizes])
+    takes = [each for each in list(signature.parameters.values())[len(given) :] if each.name not in sizes]
+    wrong = sorted(set(options) - {each.name for each in takes})
+    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
+        words = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes]
+        wrong_words, taken = ", ".join(map(repr, wrong)), ", ".join(words) or "none"
+        raise ValueError(f"{kind} {name!r} has no option {wrong_words}, it takes {taken}")
     try:
         signature.bind(*given, **sizes, **options)
     except TypeError as error:
         raise ValueError(f"{kind} {name!r} cannot be called as {signature}: {error}") from error
     return make(*given, **sizes, **options)
-
-
-def check_options(
-    kind: str, name: str, make: Callable[..., Any], given: Collection[str], not_options: Collection[str]
-) -> None:
-    """Refuse options that `make` does not take; `not_options` are its other parameters.
-
-    >>> check_options("method", "focal", lambda task, gamma=2.0: None, ["gama"], ["task"])
-    Traceback (most recent call last):
-    ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
-    """
-    takes = [each for each in inspect.signature(make).parameters.values() if each.name not in not_options]
-    wrong = sorted(set(given) - {each.name for each in takes})
-    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
-        words = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes]
-        raise ValueError(
-            f"{kind} {name!r} has no option {', '.join(map(repr, wrong))}, it takes {', '.join(words) or 'none'}"
-        )
 
 
 def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[str, Any]:
@@ -147,18 +138,9 @@ def option_help(make: Callable[..., Any]) -> dict[str, str]:
     >>> option_help(focal)
     {'gamma': 'how much less easy samples count, 0 is cross-entropy'}
     """
-    meanings: dict[str, str] = {}
-    inside, name = False, ""
-    for line in (inspect.getdoc(make) or "").splitlines():
-        depth, text = len(line) - len(line.lstrip()), line.strip()
-        if depth == 0:
-            inside = text == "Options:"
-        elif inside and depth == 4:
-            name, _, meaning = text.partition(": ")
-            meanings[name] = meaning
-        elif inside:
-            meanings[name] += f" {text}"
-    return meanings
+    sections = re.findall(r"^Options:((?:\n {4}.*)+)", inspect.getdoc(make) or "", re.MULTILINE)
+    meanings = re.findall(r"\n {4}(\w+): (.*(?:\n {5,}.*)*)", "".join(sections))
+    return {name: re.sub(r"\n +", " ", meaning) for name, meaning in meanings}
 
 
 def first_line(make: Callable[..., Any]) -> str:

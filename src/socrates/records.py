@@ -14,7 +14,6 @@ finished.json         written last: its existence means that the run is whole
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import glob
 import json
@@ -22,7 +21,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -112,14 +111,13 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, numbers and strings."""
-        return dataclasses.asdict(self)
+        return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Any) -> Evaluation:
         """What `to_json` wrote; anything else is refused."""
         required = ("epoch", "num_bins", "unknown_class", "results")
-        missing = [key for key in required if not isinstance(plain, dict) or key not in plain]
-        if missing:
+        if missing := [key for key in required if not isinstance(plain, dict) or key not in plain]:
             raise ValueError(f"it has no {', '.join(missing)}")
         if type(plain["epoch"]) is not int:
             raise ValueError(f"its epoch is {plain['epoch']!r}, not a whole number")
@@ -132,7 +130,7 @@ class Evaluation:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
         if wrong := _not_numbers(values):
             raise ValueError(f"{wrong} are not numbers")
-        return cls(**{item.name: plain[item.name] for item in dataclasses.fields(cls) if item.name in plain})
+        return cls(**{item.name: plain[item.name] for item in fields(cls) if item.name in plain})
 
 
 class Run:
@@ -179,19 +177,17 @@ class Run:
     @property
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
-        path = self.directory / "experiment.json"
-        return _read(path, lambda plain: resolve(Experiment.from_json(plain), trust_code=False))
+        return self._read("experiment.json", lambda plain: resolve(Experiment.from_json(plain), trust_code=False))
 
     @property
     def data(self) -> Fingerprint | None:
         """What the data were when the run began; None if an earlier version began it."""
-        path = self.directory / "data.json"
-        advice = "; delete it if the data are still the same"
-        return _read(path, Fingerprint.from_json, advice) if path.is_file() else None
+        with contextlib.suppress(FileNotFoundError):
+            return self._read("data.json", Fingerprint.from_json, "; delete it if the data are still the same")
 
     def save_data(self, data: Fingerprint) -> None:
         """Write data.json."""
-        write_json(self.directory / "data.json", dataclasses.asdict(data))
+        write_json(self.directory / "data.json", asdict(data))
 
     @property
     def finished(self) -> bool:
@@ -207,41 +203,37 @@ class Run:
         """One line, flushed to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(_line(record))
+            file.write(_json(record.to_json()))
             file.flush()
             os.fsync(file.fileno())
 
     def epochs(self) -> list[EpochRecord]:
         """The records so far; a last line that was cut short is left out."""
         path = self.directory / "epochs.jsonl"
-        if not path.is_file():
-            return []
         records: list[EpochRecord] = []
-        lines = path.read_bytes().split(b"\n")
-        for number, line in enumerate(lines):
-            if not line:
-                continue
+        lines = path.read_bytes().split(b"\n") if path.is_file() else []
+        for number, line in enumerate(lines, start=1):
             try:
-                records.append(EpochRecord.from_json(json.loads(line)))
+                records += [EpochRecord.from_json(json.loads(line))] if line else []
             except ValueError as error:
-                if number == len(lines) - 1:  # no newline after it: the writer was stopped
-                    break
-                raise ValueError(f"{path}, line {number + 1} is damaged: {error}") from error
+                if number < len(lines):  # the last one has no newline after it: the writer was stopped
+                    raise ValueError(f"{path}, line {number} is damaged: {error}") from error
         return records
 
-    def forget_epochs_after(self, epoch: int) -> None:
-        """Drop records beyond an epoch, before training continues from there."""
-        kept = [record for record in self.epochs() if record.epoch <= epoch]
-        self.check_epochs(kept, epoch)
-        _replace(self.directory / "epochs.jsonl", "".join(map(_line, kept)))
-
-    def check_epochs(self, records: list[EpochRecord], last: int) -> None:
-        """Refuse records that are not those of the epochs 1 to `last`, each once and in order."""
+    def epochs_until(self, last: int) -> list[EpochRecord]:
+        """The records of the epochs 1 to `last`; refused if they are not there, each once and in order."""
+        records = [record for record in self.epochs() if record.epoch <= last]
         if [record.epoch for record in records] != list(range(1, last + 1)):
             raise ValueError(
                 f"{self.directory / 'epochs.jsonl'} holds {len(records)} records that are not those of the epochs 1 to "
                 f"{last}: some were lost. Restore the file, or delete {self.directory} to train the run from the start"
             )
+        return records
+
+    def forget_epochs_after(self, epoch: int) -> None:
+        """Drop records beyond an epoch, before training continues from there."""
+        lines = [_json(record.to_json()) for record in self.epochs_until(epoch)]
+        _replace(self.directory / "epochs.jsonl", "".join(lines))
 
     def predictions_path(self, split: str, epoch: int) -> Path:
         """Where the logits of a split are kept, if they are."""
@@ -279,8 +271,7 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """Read evaluation.json."""
-        advice = "; socrates evaluate writes it again"
-        return _read(self.directory / "evaluation.json", Evaluation.from_json, advice)
+        return self._read("evaluation.json", Evaluation.from_json, "; socrates evaluate writes it again")
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
@@ -303,7 +294,7 @@ class Run:
                 raise ValueError(f"{plain!r} is no summary of a run")
             return plain
 
-        return _read(self.directory / "finished.json", checked)
+        return self._read("finished.json", checked)
 
     @property
     def finished_on(self) -> str:
@@ -311,21 +302,21 @@ class Run:
         written = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
         return str(self.summary().get("finished", written))[:16].replace("T", " ")
 
+    def _read(self, name: str, make: Callable[[Any], Read], advice: str = "") -> Read:
+        """What `make` makes of a JSON file; a damaged one is named, with what to do."""
+        path = self.directory / name
+        try:
+            return make(json.loads(path.read_text()))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            raise ValueError(f"{path} is damaged ({words}){advice}") from error
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write a file whole or not at all."""
-    _replace(path, json.dumps(_plain(value), indent=2) + "\n")
-
-
-def _read(path: Path, make: Callable[[Any], Read], advice: str = "") -> Read:
-    """What `make` makes of a JSON file; a damaged one is named, with what to do."""
-    try:
-        return make(json.loads(path.read_text()))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} is damaged ({words}){advice}") from error
+    _replace(path, _json(value, indent=2))
 
 
 @contextlib.contextmanager
@@ -361,8 +352,9 @@ def _replace(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def _line(record: EpochRecord) -> str:
-    return json.dumps(_plain(record.to_json())) + "\n"
+def _json(value: Any, indent: int | None = None) -> str:
+    """JSON has no NaN and no infinity: both become null."""
+    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), indent=indent) + "\n"
 
 
 def _is_number(value: object) -> bool:
@@ -377,8 +369,3 @@ def _not_numbers(values: Iterable[tuple[str, Any]]) -> str:
 def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
     """What was written, NaN where it was null."""
     return {key: math.nan if value is None else value for key, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: both become null."""
-    return json.loads(json.dumps(value), parse_constant=lambda _: None)

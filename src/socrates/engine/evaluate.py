@@ -39,7 +39,7 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     unknown = has_unknown(splits["val"][0], num_classes)
     readings = tuple(metrics.READINGS) if unknown else (None,)
     usable: dict[str, Any] = {name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class}
-    if not all(bool(torch.isfinite(logits).all()) for logits, _ in splits.values()):
+    if not all(finite(logits) for logits, _ in splits.values()):
         skipped = dict.fromkeys(("none", *usable), "the run diverged: its logits are not finite")
         return Evaluation(epoch, num_bins, unknown, {}, skipped)
 
@@ -73,37 +73,34 @@ def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bi
     return values
 
 
-def train_record(logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
-    """Accuracy and calibration errors of the training data, as the model saw them; none if the run diverged."""
-    answers = answers_of(logits, num_classes)
-    return {} if answers is None else calibration("train", answers, logits, labels, num_bins)
-
-
 def val_record(logits: Tensor, labels: Tensor, class_names: Sequence[str], num_bins: int) -> dict[str, Any]:
-    """The same of the validation data, with mean confidences, and why the run counts as collapsed, if it does."""
-    answers = answers_of(logits, len(class_names))
-    if answers is None:  # its calibration means nothing
-        share = float((logits.argmax(dim=1) == len(class_names)).float().mean())
+    """What an epoch records of the validation data, and why the run counts as collapsed, if it does."""
+    num_classes = len(class_names)
+    if not finite(logits):
+        share = float((logits.argmax(dim=1) == num_classes).float().mean())
         return {"unknown_share": share, "collapsed": "the logits are not finite"}
-    record: dict[str, Any] = {
-        "unknown_share": answers.unknown_share,
-        "collapsed": collapse(answers, labels, class_names),
-    }
-    return record | calibration("val", answers, logits, labels, num_bins) | confidences(answers, labels)
+    answers = predict(logits, "answer", num_classes)
+    record = {"unknown_share": answers.unknown_share, "collapsed": collapse(answers, labels, class_names)}
+    return record | calibration("val", logits, labels, num_classes, num_bins) | confidences(answers, labels)
 
 
-def answers_of(logits: Tensor, num_classes: int) -> Prediction | None:
-    """What the logits answer, unknown being an answer; None if they are not finite."""
-    return predict(logits, "answer", num_classes) if bool(torch.isfinite(logits).all()) else None
+def finite(logits: Tensor) -> bool:
+    """Whether the run has not diverged."""
+    return bool(torch.isfinite(logits).all())
 
 
-def calibration(name: str, answers: Prediction, logits: Tensor, labels: Tensor, num_bins: int) -> dict[str, float]:
-    """Accuracy and calibration errors with `name_` before each; the NLL is that of the known classes alone."""
-    meter = CalibrationMeter(num_bins, answers.num_classes)
-    meter.update(answers, labels)
+def calibration(name: str, logits: Tensor, labels: Tensor, num_classes: int, num_bins: int) -> dict[str, float]:
+    """Accuracy and calibration errors, unknown being an answer, with `name_` before each; none if the run diverged.
+
+    The NLL is that of the known classes alone.
+    """
+    if not finite(logits):
+        return {}
+    meter = CalibrationMeter(num_bins, num_classes)
+    meter.update(predict(logits, "answer", num_classes), labels)
     values = meter.compute()
     record = {f"{name}_{key}": values[key] for key in ("accuracy", "ece", "ada_ece", "cw_ece")}
-    record[f"{name}_nll"] = float(F.cross_entropy(logits[:, : answers.num_classes].float(), labels))
+    record[f"{name}_nll"] = float(F.cross_entropy(logits[:, :num_classes].float(), labels))
     return record
 
 
@@ -116,9 +113,8 @@ def confidences(answers: Prediction, labels: Tensor) -> dict[str, float]:
         columns["unknown"] = p[:, -1]
     record: dict[str, float] = {}
     for name, column in columns.items():
-        record[f"confidence_{name}"] = float(column.mean())
-        record[f"confidence_{name}_right"] = float(column[right].mean())  # NaN if there is none
-        record[f"confidence_{name}_wrong"] = float(column[~right].mean())
+        parts = {"": column, "_right": column[right], "_wrong": column[~right]}
+        record |= {f"confidence_{name}{key}": float(part.mean()) for key, part in parts.items()}  # NaN if there is none
     return record
 
 

@@ -17,10 +17,8 @@ def learning_rate(epoch: int, settings: Optimization) -> float:
     >>> [learning_rate(epoch, transfer) for epoch in (19, 20, 49)]
     [0.0005, 0.00025, 6.25e-05]
     """
-    if settings.milestones:
-        halvings = sum(epoch >= milestone for milestone in settings.milestones)
-    else:
-        halvings = epoch // settings.halve_every
+    passed = sum(epoch >= milestone for milestone in settings.milestones)
+    halvings = passed if settings.milestones else epoch // settings.halve_every
     return settings.learning_rate * 0.5**halvings
 
 
@@ -33,16 +31,9 @@ def make_optimizer(model: nn.Module, settings: Optimization) -> torch.optim.SGD:
         head = model
     last = set(head.parameters())
     backbone = [parameter for parameter in model.parameters() if parameter not in last]
-    groups = [
-        {"params": list(head.parameters()), "factor": 1.0},
-        {"params": backbone, "factor": settings.backbone_factor},
-    ]
-    return torch.optim.SGD(
-        [group for group in groups if group["params"]],
-        lr=settings.learning_rate,
-        momentum=settings.momentum,
-        weight_decay=settings.weight_decay,
-    )
+    groups = [(list(head.parameters()), 1.0), (backbone, settings.backbone_factor)]
+    used = [{"params": parameters, "factor": factor} for parameters, factor in groups if parameters]
+    return torch.optim.SGD(used, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, epoch: int, settings: Optimization) -> float:

@@ -10,17 +10,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from socrates.contracts import Method
+from socrates.contracts import Method, Split
 from socrates.records import replacing
 
 
 @dataclass
 class State:
-    """Everything that a checkpoint holds."""
+    """What is trained, and on what; everything but the data is in a checkpoint."""
 
     model: nn.Module
     method: Method
     optimizer: torch.optim.Optimizer
+    train: Split
+    meta: Split | None  # the method's own share of the training data, held back from `train`
     epoch: int = 0  # whole epochs done
     saved: int = 0  # whole epochs that the checkpoint holds
     precision: Any = None  # of Fabric: it scales the loss of half precision

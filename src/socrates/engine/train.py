@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from socrates import data, methods, models
-from socrates.contracts import Batch, Method, Output, Split, Splits, Stream, Task
+from socrates.contracts import Batch, Output, Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.evaluate import evaluate, train_record, val_record
+from socrates.engine.evaluate import calibration, evaluate, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.optim import make_optimizer, set_rate, weight_norm
@@ -83,15 +83,14 @@ def fingerprint_of(experiment: Experiment, data_root: Path | None, splits: Split
 
 def load_data(experiment: Experiment, data_root: Path | None) -> Splits:
     """The data of an experiment."""
-    name, options = experiment.dataset.name, dict(experiment.dataset.options)
-    with enough_memory(f"the data set {name}", "take fewer or smaller images"):
-        return data.load(name, data_root, experiment.num_train, **options)
+    part = experiment.dataset
+    with enough_memory(f"the data set {part.name}", "take fewer or smaller images"):
+        return data.load(part.name, data_root, experiment.num_train, **dict(part.options))
 
 
 def check_data(run: Run, now: Fingerprint) -> None:
     """Refuse data that are not those the run began with."""
-    difference = run.data and run.data.difference(now)
-    if difference:
+    if run.data and (difference := run.data.difference(now)):
         raise ValueError(
             f"{run.directory} began with other data under the name {run.experiment.dataset.name}; now {difference}: "
             f"restore them, choose another folder for the run, or start it anew (again=True, --again)"
@@ -106,7 +105,7 @@ def _train(
     found = fingerprint_of(experiment, data_root, splits)
     splits = data.to_device(splits, fabric.device)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
-        state, train_split, meta_split = build(experiment, splits, fabric.device)
+        state = build(experiment, splits, fabric.device)
     state.precision = fabric.strategy.precision
     check_space(out, experiment, splits, state)
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
@@ -122,16 +121,15 @@ def _train(
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
-        tell(Started(experiment, run, state.epoch, -(-len(train_split) // settings.batch_size)))
+        tell(Started(experiment, run, state.epoch, -(-len(state.train) // settings.batch_size)))
         saved = time.monotonic()
-        for epoch in range(state.epoch, settings.epochs):
+        while state.epoch < settings.epochs:
             start = time.monotonic()
-            values: dict[str, Any] = {"rate": set_rate(state.optimizer, epoch, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, epoch, train_split, meta_split, tell)
-            values |= measure(fabric_model, state.method, splits, experiment, run, epoch + 1)
-            values["weight_norm"] = float(weight_norm(state.model))
-            values["seconds"] = time.monotonic() - start
-            state.epoch = epoch + 1
+            values: dict[str, Any] = {"rate": set_rate(state.optimizer, state.epoch, settings)}
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell)
+            values |= measure(fabric_model, state, splits, experiment, run)
+            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - start}
+            state.epoch += 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
             tell(EpochDone(experiment, record))
@@ -141,8 +139,7 @@ def _train(
                 saved = time.monotonic()
             stop.leave_if_asked()
         run.save_evaluation(evaluate(run))
-        records = run.epochs()
-        run.check_epochs(records, settings.epochs)
+        records = run.epochs_until(settings.epochs)
         run.finish({"epochs": len(records), "collapsed": records[-1].collapsed})
 
 
@@ -170,7 +167,7 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
         run.save_data(found)
 
 
-def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple[State, Split, Split | None]:
+def build(experiment: Experiment, splits: Splits, device: torch.device) -> State:
     """Model, method and optimizer on the device, and the training data with the method's own share held back."""
     name, epochs = experiment.method.name, experiment.optimization.epochs
     task = Task(len(splits.train), splits.num_classes, epochs)
@@ -192,46 +189,36 @@ def build(experiment: Experiment, splits: Splits, device: torch.device) -> tuple
     if any(parameter.dim() == 4 for parameter in model.parameters()):
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     model, method = model.to(device), method.to(device)
-    return State(model, method, make_optimizer(model, experiment.optimization)), train_split, meta_split
+    return State(model, method, make_optimizer(model, experiment.optimization), train_split, meta_split)
 
 
-def train_epoch(
-    fabric: Any,
-    model: Any,
-    state: State,
-    experiment: Experiment,
-    epoch: int,
-    split: Split,
-    meta: Split | None,
-    tell: Tell,
-) -> dict[str, Any]:
+def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, tell: Tell) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
-    size = experiment.optimization.batch_size
-    state.method.start_epoch(epoch, state.model)
+    method, split, size = state.method, state.train, experiment.optimization.batch_size
+    streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
+    method.start_epoch(state.epoch, state.model)
     model.train()
-    order = torch.randperm(len(split), generator=Stream(experiment.seed, epoch, "order").generator())
-    noise = Stream(experiment.seed, epoch, "noise")
-    metas = meta_batches(meta, size, experiment.seed, epoch)
-    task, extra = state.method.task, int(state.method.unknown_class)
-    logits = torch.zeros(len(split), task.num_classes + extra, device=fabric.device)  # training metrics cost no pass
+    order = torch.randperm(len(split), generator=streams["order"].generator())
+    metas = meta_batches(state.meta, size, experiment.seed, state.epoch)
+    num_outputs = method.task.num_classes + int(method.unknown_class)
+    logits = torch.zeros(len(split), num_outputs, device=fabric.device)  # training metrics cost no pass
     total = torch.zeros((), device=fabric.device)
-    batches = split.batches(size, order, Stream(experiment.seed, epoch, "augmentation"))
-    for step, batch in enumerate(batches):
-        seed_noise(noise.number(step), fabric.device)
+    for step, batch in enumerate(split.batches(size, order, streams["augmentation"])):
+        seed_noise(streams["noise"].number(step), fabric.device)
         batch = replace(batch, meta=next(metas, None))
         with fabric.autocast():
-            output = state.method(model, batch)
-        check_output(output, batch, logits.shape[1], experiment.method.name)
+            output = method(model, batch)
+        check_output(output, batch, num_outputs, experiment.method.name)
         state.optimizer.zero_grad()
         fabric.backward(output.loss)
         state.optimizer.step()
-        state.method.end_step(state.model)
+        method.end_step(state.model)
         total += output.loss.detach() * len(batch)
         logits[batch.index] = output.logits.detach().to(logits.dtype)
-        tell(Stepped(epoch, step))
+        tell(Stepped(state.epoch, step))
     record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= train_record(logits, split.labels, task.num_classes, experiment.num_bins)
-    return record | {key: float(value) for key, value in state.method.diagnostics().items()}
+    record |= calibration("train", logits, split.labels, method.task.num_classes, experiment.num_bins)
+    return record | {key: float(value) for key, value in method.diagnostics().items()}
 
 
 def seed_noise(number: int, device: torch.device) -> None:
@@ -263,18 +250,14 @@ def meta_batches(split: Split | None, size: int, seed: int, epoch: int) -> Itera
         round_ += 1
 
 
-def measure(model: Any, method: Method, splits: Splits, experiment: Experiment, run: Run, epoch: int) -> dict[str, Any]:
+def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run) -> dict[str, Any]:
     """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
-    logits = infer(model, splits.val)
-    labels = splits.val.labels
-    record: dict[str, Any] = {"val_loss": float(method.validation_loss(logits, labels))}
-    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
-    last = epoch == experiment.optimization.epochs
-    if last or epoch % experiment.keep_every == 0:
-        test = infer(model, splits.test)
-        run.save_predictions("val", epoch, logits.cpu().numpy(), labels.cpu().numpy(), splits.num_classes)
-        run.save_predictions("test", epoch, test.cpu().numpy(), splits.test.labels.cpu().numpy(), splits.num_classes)
-    return record
+    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val)
+    if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
+        for name, split, found in (("val", splits.val, logits), ("test", splits.test, infer(model, splits.test))):
+            run.save_predictions(name, epoch, found.cpu().numpy(), split.labels.cpu().numpy(), splits.num_classes)
+    loss = float(state.method.validation_loss(logits, labels))
+    return {"val_loss": loss} | val_record(logits, labels, splits.class_names, experiment.num_bins)
 
 
 @torch.no_grad()
