@@ -34,10 +34,10 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
     """An epoch of the engine, and one of a bare loop."""
     experiment, splits = setting(model, **options)
     fabric = Fabric(accelerator="cpu", devices=1)
-    state = build(experiment, splits, fabric.device)
+    state = build(experiment, splits, fabric)
     wrapped, state.optimizer = fabric.setup(state.model, state.optimizer)
     wrapped.mark_forward_method("features")
-    bare_state = build(experiment, splits, fabric.device)
+    bare_state = build(experiment, splits, fabric)
 
     def engine() -> Any:
         return train_epoch(fabric, wrapped, state, experiment, to_nobody)

@@ -274,7 +274,7 @@ def test_no_value_is_read_inside_a_step(method):
 
     experiment = digits(method, **({"start_epoch": 0, "queue_size": 64} if method == "ccl_sc" else {}))
     fabric = Fabric(accelerator="cpu", devices=1)
-    state = build(experiment, data.load("digits"), fabric.device)
+    state = build(experiment, data.load("digits"), fabric)
     model, state.optimizer = fabric.setup(state.model, state.optimizer)
     model.mark_forward_method("features")
     num_steps = -(-len(state.train) // 64)

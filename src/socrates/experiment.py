@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, fields, replace
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -165,14 +165,13 @@ class Experiment:
         >>> Experiment(Part("digits"), Part("mlp", width=64), Part("focal", gamma=2)).changed("model")
         {'width': 64}
         """
-        usual = dataclasses.replace(self, **{kind: Part(getattr(self, kind).name)})
-        whole, usual = resolve(self, trust_code=False), resolve(usual, trust_code=False)
-        same = getattr(usual, kind).options
-        return dict(item for item in getattr(whole, kind).options if item not in same)
+        usual = replace(self, **{kind: Part(getattr(self, kind).name)})
+        ours, defaults = (getattr(resolve(one, trust_code=False), kind).options for one in (self, usual))
+        return dict(item for item in ours if item not in defaults)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dicts, tuples, numbers and strings."""
-        plain = dataclasses.asdict(self)
+        plain = asdict(self)
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
         return plain
@@ -201,25 +200,23 @@ def resolve(experiment: Experiment, described: data.Entry | None = None, *, trus
     Part('focal', gamma=2.0)
     """
     epochs = experiment.optimization.epochs
-    dataset = _filled(experiment.dataset, data.options, [*data.DATASETS, "folder:", "npz:"], epochs, trust_code)
-    model = _filled(experiment.model, models.options, models.MODELS, epochs, trust_code)
-    method = _filled(experiment.method, methods.options, methods.METHODS, epochs, trust_code)
+    dataset = _filled(experiment.dataset, data, [*data.DATASETS, *data.BY_PATH], epochs, trust_code)
+    model = _filled(experiment.model, models, models.MODELS, epochs, trust_code)
+    method = _filled(experiment.method, methods, methods.METHODS, epochs, trust_code)
     options = dict(dataset.options)
     known = described or data.DATASETS.get(dataset.name)
     wanted = getattr(models.MODELS.get(model.name), "pretrained_size", None)
     if wanted and "image_size" in options and options["image_size"] is None:
         options["image_size"] = None if known and known.image_shape[1:] == (wanted, wanted) else wanted
-    return dataclasses.replace(experiment, dataset=Part(dataset.name, **options), model=model, method=method)
+    return replace(experiment, dataset=Part(dataset.name, **options), model=model, method=method)
 
 
-def _filled(
-    part: Part, options: Callable[[str], dict[str, Any]], choices: Collection[str], epochs: int, trust_code: bool
-) -> Part:
+def _filled(part: Part, package: ModuleType, ours: Collection[str], epochs: int, trust_code: bool) -> Part:
     """The part with the defaults of its options, each value in the type of its option."""
     defaults: dict[str, Any] = {}
-    if trust_code or not is_outside(part.name, choices):
+    if trust_code or not is_outside(part.name, ours):
         with contextlib.suppress(ValueError):  # unknown: building it says so, in better words
-            defaults = options(part.name)
+            defaults = package.options(part.name)
     given = {key: value for key, value in part.options if value is not None or key not in defaults}
     whole = {**defaults, **given}
     return Part(part.name, **{key: _typed(value, defaults.get(key), epochs) for key, value in whole.items()})
@@ -240,14 +237,13 @@ def _typed(value: Value, default: object, epochs: int) -> Value:
 
 def _not_usual(settings: Any, without: Collection[str]) -> dict[str, Any]:
     """The fields of a dataclass that are not at their defaults."""
-    given = {item.name: (getattr(settings, item.name), item.default) for item in dataclasses.fields(settings)}
+    given = {item.name: (getattr(settings, item.name), item.default) for item in fields(settings)}
     return {name: value for name, (value, usual) in given.items() if value != usual and name not in without}
 
 
 def _check_fields(what: str, kind: type, plain: dict[str, Any]) -> None:
-    known = {item.name for item in dataclasses.fields(kind)}
-    if set(plain) != known:
-        wrong = sorted(set(plain) ^ known)
+    known = {item.name for item in fields(kind)}
+    if wrong := sorted(set(plain) ^ known):
         raise ValueError(f"{what} has the fields {sorted(known)}: {wrong} are missing or unknown")
 
 

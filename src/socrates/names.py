@@ -29,8 +29,7 @@ def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Cal
     if name in choices:
         return choices[name]
     if is_outside(name, choices):
-        place, _, attribute = name.rpartition(":")
-        return _from_outside(kind, place, attribute)
+        return _from_outside(kind, *name.rsplit(":", 1))
     raise ValueError(f"there is no {kind} {unknown(name, choices)}, or {OUTSIDE}")
 
 

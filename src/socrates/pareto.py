@@ -37,7 +37,9 @@ def distances(points: Iterable[Any], key: Key = None) -> list[float]:
     >>> [round(distance, 9) for distance in distances([(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)])]
     [1.0, 1.0, 0.5]
     """
-    return _distances(_read(list(points), key))
+    read = _read(list(points), key)
+    errors, eces = (_scaled([point[axis] for point in read]) for axis in (0, 1))
+    return list(map(math.hypot, errors, eces))
 
 
 def ties(points: Iterable[Item], key: Key = None) -> list[Item]:
@@ -52,7 +54,9 @@ def ties(points: Iterable[Item], key: Key = None) -> list[Item]:
     [(0.1, 0.2), (0.2, 0.1)]
     """
     items = list(points)
-    return [items[i] for i in _ties(_read(items, key))]
+    kept, distance = _front(_read(items, key)), distances(items, key)
+    nearest = min(distance[i] for i in kept)
+    return [items[i] for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
 
 
 def best(points: Iterable[Item], key: Key = None) -> Item:
@@ -67,9 +71,9 @@ def best(points: Iterable[Item], key: Key = None) -> Item:
     >>> best(list(runs), key=lambda name: runs[name])
     'ours'
     """
-    items = list(points)
-    read = _read(items, key)
-    return items[min(_ties(read), key=lambda i: (read[i][2:], read[i][0], i))]
+    tied = ties(points, key)
+    read = _read(tied, key)
+    return tied[min(range(len(tied)), key=lambda i: (read[i][2:], read[i][0]))]
 
 
 def _front(points: list[tuple[float, ...]]) -> list[int]:
@@ -80,20 +84,9 @@ def _front(points: list[tuple[float, ...]]) -> list[int]:
     return kept
 
 
-def _distances(points: list[tuple[float, ...]]) -> list[float]:
-    errors, eces = (_scaled([point[axis] for point in points]) for axis in (0, 1))
-    return [math.hypot(*pair) for pair in zip(errors, eces, strict=True)]
-
-
 def _scaled(values: list[float]) -> list[float]:
     low, width = min(values), max(values) - min(values)
     return [(value - low) / width if width > 0 else 0.0 for value in values]
-
-
-def _ties(points: list[tuple[float, ...]]) -> list[int]:
-    kept, distance = _front(points), _distances(points)
-    nearest = min(distance[i] for i in kept)
-    return [i for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
 
 
 def _read(items: list[Any], key: Key) -> list[tuple[float, ...]]:

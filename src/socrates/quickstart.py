@@ -25,9 +25,8 @@ COLUMNS = ("accuracy", "ece", "ada_ece", "nll")
 
 def quickstart(out: Path, console: Console) -> None:
     """Train what is missing on all cores, print the table and its meaning."""
-    parts = Part("digits"), Part("mlp")
     wanted = [
-        Experiment(*parts, method, seed, num_train=300, keep_every=150, optimization=SETTINGS)
+        Experiment(Part("digits"), Part("mlp"), method, seed, num_train=300, keep_every=150, optimization=SETTINGS)
         for method in METHODS
         for seed in SEEDS
     ]
@@ -39,19 +38,18 @@ def quickstart(out: Path, console: Console) -> None:
     console.print(f"runs: {out}", soft_wrap=True, markup=False)
 
 
-def with_scaled(results: Sequence[Results]) -> list[Compared]:
-    """The methods as they were trained, and the first with temperature scaling."""
-    scaled = Compared(f"{results[0].label} + TS", results[0], "temperature")
-    return [*(Compared(one.label, one) for one in results), scaled]
+def with_scaled(results: Sequence[Results]) -> dict[str, tuple[Results, str]]:
+    """By label, the methods as they were trained, and the first with temperature scaling."""
+    scaled = {f"{results[0].label} + TS": (results[0], "temperature")}
+    return {one.label: (one, "none") for one in results} | scaled
 
 
 def table(results: Sequence[Results]) -> Table:
     """Mean ± std over the seeds."""
-    columns = with_scaled(results)
+    columns = [Compared(label, *measured) for label, measured in with_scaled(results).items()]
     cells = ranked(columns, COLUMNS)
     heads = [Column(METRICS[name].head, justify="right") for name in COLUMNS]
-    title = f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set"
-    made = Table("method", *heads, title=title)
+    made = Table("method", *heads, title=f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set")
     for column in columns:
         made.add_row(column.label, *(cells[column.label, name].text for name in COLUMNS))
     return made
@@ -67,9 +65,8 @@ def sentences(results: Sequence[Results]) -> list[str]:
     clear = "clearly" if ece.beyond_noise else "within the noise of the seeds"
     same = "a difference" if accuracy.beyond_noise else "no difference"
     values = {
-        column.label: [100 * column.results.values(name, column.scaler).mean() for name in ("ece", "ece_floor")]
-        for column in with_scaled(results)
-        if column.results is not None
+        label: [100 * one.values(name, scaler).mean() for name in ("ece", "ece_floor")]
+        for label, (one, scaler) in with_scaled(results).items()
     }
     lowest = min(values, key=lambda label: values[label][0])
     return [

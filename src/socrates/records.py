@@ -330,10 +330,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-    except BaseException:
+    finally:
         with contextlib.suppress(OSError):  # what went wrong first is what is told
             temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

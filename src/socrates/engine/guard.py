@@ -44,7 +44,8 @@ def held(directory: Path) -> Iterator[None]:
     file = _locked(path)
     try:
         for half in directory.rglob("*.tmp"):
-            if not _alive(half.suffixes[-2:-1]):
+            pid = Path(half.stem).suffix[1:]  # that `replacing` wrote there
+            if pid.isdecimal() and not _writing(int(pid)):
                 half.unlink(missing_ok=True)
         yield
     finally:
@@ -78,15 +79,12 @@ def _locked(path: Path) -> int | None:
         os.close(file)  # its owner removed it between our opening and our locking
 
 
-def _alive(pid: list[str]) -> bool:
-    """Whether the process that `replacing` wrote into a file's name may still write it; this one does not yet."""
-    number = int(pid[0][1:]) if pid and pid[0][1:].isdigit() else 0
-    if number in (0, os.getpid()):
-        return number == 0  # no name of ours
-    if os.name != "posix":
-        return True  # there a signal to ask with would end it
+def _writing(pid: int) -> bool:
+    """Whether a process may still write a file that it began; this one has begun none yet."""
+    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
+        return pid != os.getpid()
     try:
-        os.kill(number, 0)
+        os.kill(pid, 0)
     except (OSError, OverflowError) as error:
         return isinstance(error, PermissionError)  # of another user
     return True

@@ -23,14 +23,13 @@ class State:
     optimizer: torch.optim.Optimizer
     train: Split
     meta: Split | None  # the method's own share of the training data, held back from `train`
+    precision: Any  # of Fabric: it scales the loss of half precision
     epoch: int = 0  # whole epochs done
     saved: int = 0  # whole epochs that the checkpoint holds
-    precision: Any = None  # of Fabric: it scales the loss of half precision
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
         content = {"epoch": self.epoch, **{name: part.state_dict() for name, part in self._parts().items()}}
-        content["precision"] = {} if self.precision is None else self.precision.state_dict()
         with replacing(path) as file:
             try:
                 torch.save(content, file)
@@ -56,7 +55,7 @@ class State:
         self.saved = self.epoch
 
     def _parts(self) -> dict[str, Any]:
-        return {"model": self.model, "method": self.method, "optimizer": self.optimizer}
+        return {name: getattr(self, name) for name in ("model", "method", "optimizer", "precision")}
 
     def _take(self, content: dict[str, Any], epochs: int) -> None:
         epoch = content["epoch"]
@@ -65,9 +64,8 @@ class State:
         self.epoch = epoch
         self.method.start_epoch(epoch - 1, self.model)  # a method may build parts of itself from the model
         for name, part in self._parts().items():
-            part.load_state_dict(content[name])
-        if content.get("precision"):  # earlier versions did not save it, and most precisions keep nothing
-            self.precision.load_state_dict(content["precision"])
+            if name != "precision" or content.get(name):  # earlier versions did not save it, and most keep nothing
+                part.load_state_dict(content[name])
         for parameter, kept in self.optimizer.state.items():
             for name, value in kept.items():
                 if isinstance(value, torch.Tensor) and value.dim() and value.shape != parameter.shape:

@@ -65,20 +65,15 @@ def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint
     words = f"already finished on {run.finished_on}, nothing to do"
     if run.data is None:  # an earlier version trained it
         return words
-    key = (run.experiment.dataset, run.experiment.num_train)
+    dataset, key = run.experiment.dataset.name, (run.experiment.dataset, run.experiment.num_train)
     try:
         if key not in known:
             with nothing_downloaded():
-                known[key] = fingerprint_of(run.experiment, data_root)
+                known[key] = fingerprint(dataset, lambda: load_data(run.experiment, data_root), data_root)
         check_data(run, known[key])
     except (FileNotFoundError, ImportError):
         return f"{words}; its data are not there now"
     return words
-
-
-def fingerprint_of(experiment: Experiment, data_root: Path | None, splits: Splits | None = None) -> Fingerprint:
-    """The fingerprint of an experiment's data, which are loaded for it only where their files do not tell."""
-    return fingerprint(experiment.dataset.name, lambda: splits or load_data(experiment, data_root), data_root)
 
 
 def load_data(experiment: Experiment, data_root: Path | None) -> Splits:
@@ -101,12 +96,11 @@ def _train(
     experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, again: bool, tell: Tell
 ) -> None:
     fabric = make_fabric(accelerator, experiment.precision)
-    splits = load_data(experiment, data_root)
-    found = fingerprint_of(experiment, data_root, splits)
-    splits = data.to_device(splits, fabric.device)
+    loaded = load_data(experiment, data_root)
+    found = fingerprint(experiment.dataset.name, lambda: loaded, data_root)
+    splits = data.to_device(loaded, fabric.device)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
-        state = build(experiment, splits, fabric.device)
-    state.precision = fabric.strategy.precision
+        state = build(experiment, splits, fabric)
     check_space(out, experiment, splits, state)
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
@@ -133,8 +127,8 @@ def _train(
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
             tell(EpochDone(experiment, record))
-            last = state.epoch == settings.epochs
-            if last or stop.asked or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
+            due = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+            if due or stop.asked or state.epoch == settings.epochs:
                 state.save(run.checkpoint)
                 saved = time.monotonic()
             stop.leave_if_asked()
@@ -167,7 +161,7 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
         run.save_data(found)
 
 
-def build(experiment: Experiment, splits: Splits, device: torch.device) -> State:
+def build(experiment: Experiment, splits: Splits, fabric: Any) -> State:
     """Model, method and optimizer on the device, and the training data with the method's own share held back."""
     name, epochs = experiment.method.name, experiment.optimization.epochs
     task = Task(len(splits.train), splits.num_classes, epochs)
@@ -188,8 +182,9 @@ def build(experiment: Experiment, splits: Splits, device: torch.device) -> State
     methods.check_model(name, method, model)
     if any(parameter.dim() == 4 for parameter in model.parameters()):
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    model, method = model.to(device), method.to(device)
-    return State(model, method, make_optimizer(model, experiment.optimization), train_split, meta_split)
+    model, method = model.to(fabric.device), method.to(fabric.device)
+    optimizer = make_optimizer(model, experiment.optimization)
+    return State(model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
 
 
 def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, tell: Tell) -> dict[str, Any]:
