@@ -170,10 +170,11 @@ class Experiment:
         return dict(item for item in ours if item not in defaults)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, tuples, numbers and strings."""
+        """Plain dicts, lists, numbers and strings."""
         plain = asdict(self)
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
+        plain["optimization"]["milestones"] = list(self.optimization.milestones)
         return plain
 
     @classmethod
