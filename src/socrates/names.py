@@ -13,10 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-OUTSIDE = "give module:attribute or file.py:attribute"
+Make = Callable[..., Any]  # a class or function
 
 
-def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+def find(kind: str, name: str, choices: Mapping[str, Make]) -> Make:
     """The choice of that name, or the attribute of an importable module or of a Python file.
 
     >>> find("method", "collections:Counter", {})
@@ -28,9 +28,20 @@ def find(kind: str, name: str, choices: Mapping[str, Callable[..., Any]]) -> Cal
     """
     if name in choices:
         return choices[name]
-    if is_outside(name, choices):
-        return _from_outside(kind, *name.rsplit(":", 1))
-    raise ValueError(f"there is no {kind} {unknown(name, choices)}, or {OUTSIDE}")
+    if not is_outside(name, choices):
+        raise ValueError(f"there is no {kind} {unknown(name, choices)}, or give module:attribute or file.py:attribute")
+    place, _, attribute = name.rpartition(":")
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        found = getattr(module, attribute)
+    except Exception as error:  # whatever the code of the plug-in raises
+        raise ValueError(
+            f"{kind} '{name}' cannot be imported ({type(error).__name__}: {error}): it must be an attribute of a "
+            f"module that Python finds, see PYTHONPATH, or of a file that is there"
+        ) from error
+    if not callable(found):
+        raise ValueError(f"{kind} '{name}' must be a class or function, got {type(found).__name__}")
+    return found
 
 
 def is_outside(name: str, choices: Collection[str]) -> bool:
@@ -56,20 +67,6 @@ def unknown(name: str, choices: Collection[str]) -> str:
     return f"{name!r}{hint} from {', '.join(choices)}"
 
 
-def _from_outside(kind: str, place: str, attribute: str) -> Callable[..., Any]:
-    try:
-        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        found = getattr(module, attribute)
-    except Exception as error:  # whatever the code of the plug-in raises
-        raise ValueError(
-            f"{kind} '{place}:{attribute}' cannot be imported ({type(error).__name__}: {error}): it must be an "
-            f"attribute of a module that Python finds, see PYTHONPATH, or of a file that is there"
-        ) from error
-    if not callable(found):
-        raise ValueError(f"{kind} '{place}:{attribute}' must be a class or function, got {type(found).__name__}")
-    return found
-
-
 def _from_file(path: Path) -> ModuleType:
     """A Python file as a module, read once in a process: what it defines stays the same class."""
     path = path.expanduser().resolve()
@@ -87,9 +84,7 @@ def _from_file(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def called(
-    kind: str, name: str, make: Callable[..., Any], *given: Any, options: Mapping[str, Any], **sizes: Any
-) -> Any:
+def called(kind: str, name: str, make: Make, *given: Any, options: Mapping[str, Any], **sizes: Any) -> Any:
     """What `make` gives for what its kind is given, and its options; what it does not take is said in one line.
 
     >>> called("model", "mine:net", lambda width: None, options={}, num_outputs=10)
@@ -113,7 +108,7 @@ def called(
     return make(*given, **sizes, **options)
 
 
-def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[str, Any]:
+def options_of(make: Make, not_options: Collection[str]) -> dict[str, Any]:
     """The options of a class or function with their defaults; `not_options` are its other parameters.
 
     >>> options_of(lambda task, gamma=2.0: None, not_options={"task"})
@@ -124,7 +119,7 @@ def options_of(make: Callable[..., Any], not_options: Collection[str]) -> dict[s
     return {p.name: None if p.default is p.empty else p.default for p in named}
 
 
-def option_help(make: Callable[..., Any]) -> dict[str, str]:
+def option_help(make: Make) -> dict[str, str]:
     """What each option means: the lines `name: meaning` that are indented below "Options:" in a docstring.
 
     >>> def focal(task, *, gamma=2.0):
@@ -142,7 +137,7 @@ def option_help(make: Callable[..., Any]) -> dict[str, str]:
     return {name: re.sub(r"\n +", " ", meaning) for name, meaning in meanings}
 
 
-def first_line(make: Callable[..., Any]) -> str:
+def first_line(make: Make) -> str:
     """The first sentence of a docstring.
 
     >>> first_line(options_of)[:37]

@@ -123,10 +123,6 @@ def unhandled(*names: str) -> list[int]:
     return [number for number in signals(*names) if signal.getsignal(number) == usual.get(number, signal.SIG_DFL)]
 
 
-class Stopped(KeyboardInterrupt):
-    """Training was stopped by Ctrl-C; says how much is saved, and where."""
-
-
 class Stopping:
     """While it listens, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
 
@@ -141,13 +137,13 @@ class Stopping:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Until the end of training, however that comes."""
+        """Until the end of training, however that comes; who interrupts it is told how much is saved, and where."""
         try:
             with handled(unhandled("SIGINT", "SIGTERM"), self._ask):
                 yield
         except KeyboardInterrupt:
             words = f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
-            raise Stopped(words) from None
+            raise KeyboardInterrupt(words) from None
 
     def _ask(self, number: int, _: object) -> None:
         again, self.asked = self.asked is not None, number

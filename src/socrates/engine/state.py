@@ -13,6 +13,8 @@ from torch import nn
 from socrates.contracts import Method, Split
 from socrates.records import replacing
 
+ADVICE = "delete it to train from the start"
+
 
 @dataclass
 class State:
@@ -45,13 +47,11 @@ class State:
                     raise ValueError("its checksum is wrong")
             content = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # pickle, zip and end-of-file errors alike
-            raise ValueError(f"{path} is damaged ({_first(error)}): delete it to train from the start") from error
+            raise ValueError(f"{path} is damaged ({_first(error)}): {ADVICE}") from error
         try:
             self._take(content, epochs)
         except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
-            raise ValueError(
-                f"{path} is not of this run ({_first(error)}): delete it to train from the start"
-            ) from error
+            raise ValueError(f"{path} is not of this run ({_first(error)}): {ADVICE}") from error
         self.saved = self.epoch
 
     def _parts(self) -> dict[str, Any]:
