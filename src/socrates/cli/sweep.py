@@ -23,7 +23,7 @@ from socrates.report.compare import Compared, ranked
 from socrates.report.vocabulary import METRICS
 
 from .commands import Sweep
-from .options import ManyRuns, flags, packages, parse_seeds, read
+from .options import ManyRuns, flag, packages, parse_seeds, read
 from .output import console, show, table_of
 
 RESULTS = ("accuracy", "ece", "cw_ece", "nll")
@@ -52,13 +52,9 @@ def sweep_experiments(options: Sweep) -> list[Experiment]:
     """Those of the file, or the product of what the options name."""
     if not options.file:
         return product(options)
-    fields = [item for item in dataclasses.fields(options) if item.name != "file"]
-    beside = {"dry_run", *(item.name for item in dataclasses.fields(ManyRuns))}  # they say nothing of what is trained
-    changed = [
-        flag
-        for item, flag in zip(fields, flags(Sweep), strict=True)
-        if item.name not in beside and getattr(options, item.name) != item.default
-    ]
+    beside = {"file", "dry_run", *(item.name for item in dataclasses.fields(ManyRuns))}  # nothing of what is trained
+    about_runs = [item for item in dataclasses.fields(options) if item.name not in beside]
+    changed = [flag(item.name) for item in about_runs if getattr(options, item.name) != item.default]
     if changed:
         raise ValueError(f"{options.file} says what is trained, so {', '.join(changed)} has no place beside it")
     return read_file(Path(options.file))
