@@ -142,8 +142,8 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "evaluate": command(Evaluate, "runs", "run_evaluate"),
     "show": command(Show, "runs", "run_show"),
     "list": command(List, "runs", "run_list"),
-    "tune": command(Tune, "tune", "run_tune"),
-    "sweep": command(Sweep, "sweep", "run_sweep"),
+    "tune": command(Tune, "studies", "run_tune"),
+    "sweep": command(Sweep, "studies", "run_sweep"),
     "report": command(Report, "report", "run_report"),
     "reproduce": command(Reproduce, "report", "run_reproduce"),
 }

@@ -92,18 +92,18 @@ class Named(Training):
 
     def given(self) -> dict[str, dict[str, Value]]:
         """The options that were given, by the part that they belong to."""
-        found: dict[str, dict[str, Value]] = {}
-        for part, options in options_of(self.dataset, self.model, self.method).items():
-            texts = {name: getattr(self, OF_PART + name, None) for name in options}
-            found[part] = {name: read(name, text, options[name]) for name, text in texts.items() if text is not None}
+        found: dict[str, dict[str, Value]] = {part: {} for part in packages()}
+        for option, (part, default) in options_of(self).items():
+            text = getattr(self, OF_PART + option, None)
+            if text is not None:
+                found[part][option] = read(option, text, default)
         return found
 
     def named_experiment(self, seed: int) -> Experiment:
         """The Experiment of what is named."""
         from socrates.experiment import Part
 
-        given = self.given()
-        parts = {part: Part(getattr(self, part), **given[part]) for part in ("dataset", "model", "method")}
+        parts = {part: Part(getattr(self, part), **options) for part, options in self.given().items()}
         return self.experiment(**parts, seed=seed)
 
 
@@ -155,36 +155,35 @@ def with_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     from socrates.names import option_help
 
     fields: list[tuple[str, Any, None]] = []
-    for part, options in options_of(named.dataset, named.model, named.method).items():
+    for option, (part, default) in options_of(named).items():
         name = getattr(named, part)
         meanings = option_help(packages()[part].factory(name))
-        for option, default in options.items():
-            metavar = {bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE")
-            meaning = f"{name}: {meanings.get(option, 'see its documentation')}"
-            usual = "" if default is None else f"(default: {default})"
-            typed = flag(OF_PART + option)
-            about = tyro.conf.arg(name=typed[2:], metavar=metavar, help=meaning, help_behavior_hint=usual)
-            if typed not in flags(kind):
-                fields.append((OF_PART + option, Annotated[str | None, about], None))
+        about = tyro.conf.arg(
+            name=flag(OF_PART + option)[2:],
+            metavar={bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE"),
+            help=f"{name}: {meanings.get(option, 'see its documentation')}",
+            help_behavior_hint="" if default is None else f"(default: {default})",
+        )
+        if flag(OF_PART + option) not in flags(kind):
+            fields.append((OF_PART + option, Annotated[str | None, about], None))
     made = dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), kw_only=True)
     made.__doc__, made.__module__ = kind.__doc__, kind.__module__  # whose source holds the help of its fields
     return made
 
 
 def packages() -> dict[str, Any]:
-    """Where the three words of a command are looked up; of an option that several know, the first one's counts."""
+    """Where the three words of a command are looked up."""
     from socrates import data, methods, models
 
     return {"method": methods, "model": models, "dataset": data}
 
 
-def options_of(dataset: str, model: str, method: str) -> dict[str, dict[str, Any]]:
-    """The options of each part, with their defaults; one that several know is that of the first."""
-    names = {"method": method, "model": model, "dataset": dataset}
-    found, taken = dict[str, dict[str, Any]](), set[str]()
+def options_of(named: Named) -> dict[str, tuple[str, Any]]:
+    """Every option of the three parts: whose it is, and its default; one that several know is that of the first."""
+    found: dict[str, tuple[str, Any]] = {}
     for part, package in packages().items():
-        found[part] = {name: value for name, value in package.options(names[part]).items() if name not in taken}
-        taken |= set(found[part])
+        for option, default in package.options(getattr(named, part)).items():
+            found.setdefault(option, (part, default))
     return found
 
 

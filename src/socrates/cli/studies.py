@@ -1,4 +1,4 @@
-"""`socrates sweep`: from words, or a Python file, to a list of experiments and their results."""
+"""`socrates tune | sweep`: from words, or a Python file, to many experiments, their training and their results."""
 
 from __future__ import annotations
 
@@ -8,25 +8,122 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
-from socrates.engine.studies.candidates import check
+from socrates.engine.studies.candidates import check, option_of, short
 from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.studies.local import LocalEngine
 from socrates.engine.studies.runs import StudyError, finished_run, run_all
-from socrates.experiment import Experiment, Part, resolve
+from socrates.engine.studies.tune import Study, Tuned, tune
+from socrates.experiment import Experiment, Part, Value, resolve
 from socrates.names import unknown
+from socrates.paper.grid import GRIDS
 from socrates.records import Run
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
+from socrates.report.tables import Cell
 from socrates.report.vocabulary import METRICS
 
-from .commands import Sweep
-from .options import ManyRuns, flag, packages, parse_seeds, read
+from .commands import Sweep, Tune
+from .options import ManyRuns, command_of, flag, packages, parse_seeds, read
 from .output import console, show, table_of
 
 RESULTS = ("accuracy", "ece", "cw_ece", "nll")
+
+
+def run_tune(options: Tune) -> None:
+    """`socrates tune`."""
+    seeds = parse_seeds(options.seeds)
+    epochs = options.optimization(options.dataset, options.model, options.method).epochs
+    base = dataclasses.replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
+    study = Study(base, grid_of(options, base), seeds, options.trials)
+    tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
+    console.print(tune_table(tuned, base, len(seeds)))
+    show_choice(tuned)
+    if tuned.failures:
+        raise StudyError(tuned.failures, len(tuned.results) * len(seeds))
+
+
+def grid_of(options: Tune, base: Experiment) -> dict[str, tuple[Value, ...]]:
+    """The values to try: those of --grid, or the paper's without what is fixed on the command line."""
+    given = options.given()
+    fixed = {*given["method"], *given["model"]}
+    fixed |= {name for name in ("batch_size", "learning_rate") if getattr(options, name) is not None}
+    if options.grid:
+        grid = parse_grid(options.grid, base)
+        both = sorted(fixed & set(grid))
+        if both:
+            raise ValueError(f"{', '.join(both)} is given both by itself and in --grid: leave one out")
+        return grid
+    if options.method not in GRIDS:
+        raise ValueError(
+            f"the paper has no grid for {options.method!r}, only for {', '.join(GRIDS)}: give one, such as "
+            f"--grid batch_size=64,128"
+        )
+    epochs = base.optimization.epochs
+    paper = {name: values for name, values in GRIDS[options.method].items() if name not in fixed}
+    if "start_epoch" in paper:  # a second phase after the last epoch would never begin
+        paper["start_epoch"] = tuple(value for value in paper["start_epoch"] if value < epochs)
+        if not paper["start_epoch"]:
+            raise ValueError(f"the paper's grid starts no second phase before epoch {epochs}: give --epochs or --grid")
+    if not paper:
+        raise ValueError(f"nothing is left of the paper's grid for {options.method}: give --grid, or fix fewer options")
+    return dict(paper)
+
+
+def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value, ...]]:
+    """`gamma=1,2 batch_size=64` as values of the options' own types.
+
+    >>> from socrates.experiment import Experiment, Part
+    >>> base = Experiment(Part("digits"), Part("mlp"), Part("focal"))
+    >>> parse_grid(["gamma=1,2", "width=16"], base)
+    {'gamma': (1.0, 2.0), 'width': (16,)}
+    """
+    grid: dict[str, tuple[Value, ...]] = {}
+    for word in words:
+        name, _, values = word.partition("=")
+        name = name.replace("-", "_")
+        if not name or not all(values.split(",")):
+            raise ValueError(f"--grid takes NAME=VALUE,VALUE such as gamma=1,2,3, got {word!r}")
+        if name in grid:
+            raise ValueError(f"--grid has {name} twice: give all its values at once, {name}=VALUE,VALUE")
+        default = option_of(base, name)[1]
+        grid[name] = tuple(dict.fromkeys(read(name, text, default) for text in values.split(",")))
+    return grid
+
+
+def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
+    """The candidates: what they measured, which are on the front, which is chosen, which collapsed."""
+    seeds = "1 seed" if num_seeds == 1 else f"mean ± std over {num_seeds} seeds"
+    title = f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last epoch, {seeds}"
+    names = tuple(dict(tuned.results[0].candidate.options)) if tuned.results else ()
+    table = table_of(title, (), (*names, "accuracy, %", "ECE, %", "CW-ECE, %"))
+    table.add_column("")
+    for result in tuned.results:
+        chosen = result is tuned.choice.best
+        place = "front, chosen" if chosen else "front" if result in tuned.choice.front else ""
+        style = "red" if result.problems else "bold" if chosen else ""
+        means = result.mean._replace(error=1 - result.mean.error)  # the accuracy
+        cells = [Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)]
+        values = [short(value) for _, value in result.candidate.options]
+        table.add_row(*map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style)
+    return table
+
+
+def show_choice(tuned: Tuned) -> None:
+    """The choice, why, how to train it, and where everything is."""
+    best = tuned.choice.best
+    if best is not None:
+        show(best.candidate.label, "\nchoice: ")
+    console.print(Text(f"why: {tuned.choice.why}"))
+    if best is not None:
+        show("train it, with logits of more epochs kept, by:")
+        show(f"  {command_of(dataclasses.replace(best.candidate.experiment, keep_every=25))}")
+    show(f"study: {tuned.directory / 'study.json'}")
+    show(f"runs: {tuned.directory.parent}")
 
 
 def run_sweep(options: Sweep) -> None:
@@ -114,7 +211,7 @@ def read_file(path: Path) -> list[Experiment]:
         raise FileNotFoundError(f"{path} is not there: give a Python file that defines `experiments`")
     sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does; the processes that train get it too
     try:
-        found = runpy.run_path(str(path)).get("experiments")
+        found: Any = runpy.run_path(str(path)).get("experiments")
         if callable(found):
             found = found()
     except Exception as error:
@@ -123,25 +220,21 @@ def read_file(path: Path) -> list[Experiment]:
         raise ValueError(f"{path} defines no `experiments`: it must be a list of socrates.experiment.Experiment")
     if not isinstance(found, list | tuple) or not found:
         raise ValueError(f"`experiments` of {path} must be a list of at least one Experiment, got {found!r}")
-    items = cast("list[Any]", list(found))
-    for number, item in enumerate(items):
+    for number, item in enumerate(found):
         if not isinstance(item, Experiment):
             raise ValueError(f"`experiments` of {path} holds {type(item).__name__} at {number}: expected an Experiment")
-    return [resolve(item) for item in items]
+    return [resolve(item) for item in found]
 
 
 def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
     """Each run, and how far it is."""
-    distinct = list(dict.fromkeys(experiments))
-    finished = 0
-    for experiment in distinct:
-        directory = Run.directory_of(out, experiment)
-        run = Run(directory) if (directory / "experiment.json").is_file() else None
-        whole = run is not None and run.finished
-        epochs = f"{len(run.epochs()) if run else 0} of {experiment.optimization.epochs} epochs"
-        show(f"{experiment.name}: {'finished' if whole else epochs}")
-        finished += whole
-    show(f"{len(distinct)} runs, {finished} finished, {len(distinct) - finished} to train")
+    directories = {experiment: Run.directory_of(out, experiment) for experiment in experiments}
+    finished = {experiment for experiment, directory in directories.items() if (directory / "finished.json").is_file()}
+    for experiment, directory in directories.items():
+        done = len(Run(directory).epochs()) if (directory / "experiment.json").is_file() else 0
+        epochs = f"{done} of {experiment.optimization.epochs} epochs"
+        show(f"{experiment.name}: {'finished' if experiment in finished else epochs}")
+    show(f"{len(directories)} runs, {len(finished)} finished, {len(directories) - len(finished)} to train")
 
 
 def show_results(directories: Sequence[Path]) -> None:
