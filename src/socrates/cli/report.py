@@ -91,7 +91,7 @@ def show_cost(experiments: list[Experiment], runs: Path) -> None:
         kinds.setdefault((setting_of(run).title, method_label(run)), []).append(run)
     for kind, members in (kinds | {("all", ""): experiments}).items():
         found = [costs[run] for run in members if run in costs]
-        samples, updates = sum(one.samples for one in found), sum(one.updates for one in found)
+        samples, updates = sum(one.samples for one in found), sum(one.parameters * one.steps for one in found)
         table.add_row(*map(Text, kind), str(len(members)), str(len(found)), f"{samples:.3g}", f"{updates:.3g}")
     console.print(table)
     show(

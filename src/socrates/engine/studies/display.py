@@ -115,11 +115,9 @@ class StudyDisplay:
         self.progress.add_task("", total=None)
 
     def __call__(self, event: Event) -> None:
-        due = isinstance(event, Closed) or time.monotonic() - self.last > SECONDS_BETWEEN_STATES
         match event:
             case Planned():
                 self.total, self.finished = event.total, event.finished
-                due = due or event.finished < event.total
             case Started():
                 self.epochs[event.experiment] = event.epochs_done
             case EpochDone():
@@ -132,19 +130,17 @@ class StudyDisplay:
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
                 self.console.print(f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
+        begins = isinstance(event, Planned) and self.finished < self.total
+        due = begins or isinstance(event, Closed) or time.monotonic() - self.last > SECONDS_BETWEEN_STATES
         if self.console.is_terminal:
-            self.show_bar(event)
+            if begins:
+                self.progress.start()
+            self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
+            if isinstance(event, Closed):
+                self.progress.stop()
         elif due and self.total:
             self.last = time.monotonic()
             self.console.print(self.state())
-
-    def show_bar(self, event: Event) -> None:
-        """The state in a bar, which is there while something is to be trained."""
-        if isinstance(event, Planned) and self.finished < self.total:
-            self.progress.start()
-        self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
-        if isinstance(event, Closed):
-            self.progress.stop()
 
     def count(self, experiment: Experiment, epoch: int) -> None:
         """A run came this far; what it continued from was not done here."""
