@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -12,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from socrates import cli, methods, models
+from socrates.cli.commands import Train
 from socrates.cli.options import command_of, flags, parse
 from socrates.cli.output import console
 from socrates.cli.report import show_written
-from socrates.cli.train import Train
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import Run
 
@@ -236,6 +237,17 @@ def test_the_help_of_all_commands_needs_no_torch():
     code = "import sys; from socrates.cli import main; main([]); print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.endswith("False\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a closed pipe is another error elsewhere")
+@pytest.mark.parametrize("words", ["--help", "sweep --help", "train digits mlp socrates --help", "list"])
+def test_what_nobody_reads_to_its_end_is_no_error(words):
+    reader, writer = os.pipe()
+    os.close(reader)  # as `head` does when it has enough
+    command = [sys.executable, "-m", "socrates.cli", *words.split()]
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("out", ["o[v2]", "o[/b]x"])

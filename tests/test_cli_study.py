@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from socrates.cli.commands import Sweep, Tune
 from socrates.cli.options import parse, parse_seeds
-from socrates.cli.sweep import Sweep, part_of, read_file, split_options, sweep_experiments
-from socrates.cli.tune import Tune, grid_of, parse_grid
+from socrates.cli.studies import grid_of, parse_grid, part_of, read_file, split_options, sweep_experiments
 from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
 

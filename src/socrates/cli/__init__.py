@@ -19,7 +19,6 @@ STOPPED = {128 + getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasa
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; errors that a user can mend are one line, without a traceback, and so is being stopped."""
     words = list(sys.argv[1:] if argv is None else argv)
-    handler = signal.getsignal(signal.SIGINT)
     try:
         return _run(words)
     except KeyboardInterrupt as stop:
@@ -28,9 +27,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not isinstance(stop.code, int):
             raise
         return _stopped(words, "", stop.code) if stop.code in STOPPED else stop.code
-    finally:
-        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-            signal.signal(signal.SIGINT, handler)
 
 
 def _run(words: list[str]) -> int:
@@ -59,7 +55,8 @@ def _run(words: list[str]) -> int:
 
 def _stopped(words: list[str], how_far: str, code: int) -> int:
     """One line, whatever else is pressed meanwhile."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     continues = words[:1] and words[0] in ("quickstart", "train", "tune", "sweep", "reproduce")
     print(f"stopped{how_far}{'; the same command continues' if continues else ''}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGINT, handler)
     return code

@@ -1,4 +1,7 @@
-"""The commands: the options of each, and what carries it out, which is imported only when it is called for."""
+"""The commands: the options of each, and what carries it out, which is imported only when it is called for.
+
+The comment of a field is its help.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,7 @@ from .options import ManyRuns, Named, RunFolder, Training, Where
 class Quickstart:
     """Compare four losses on digits, in a minute: a table, what it means, and a page to look at."""
 
-    out: Path = Path("runs/quickstart")
-    """Where runs and the report go."""
+    out: Path = Path("runs/quickstart")  # Where runs and the report go.
 
 
 @dataclass(kw_only=True)
@@ -30,32 +32,25 @@ class Train(Named, Where):
     of a model, --image-size and --augment of a data set.
     """
 
-    device: str = "auto"
-    """A Lightning Fabric accelerator: auto, cpu, cuda, mps."""
-    seed: int = 1
-    """Decides initialisation, order, augmentation and dropout; never the split."""
-    again: bool = False
-    """Delete what is there of the run, and train it from the start."""
-    log: Literal["none", "tensorboard"] = "none"
-    """Also write curves for TensorBoard, into the run directory."""
+    device: str = "auto"  # A Lightning Fabric accelerator: auto, cpu, cuda, mps.
+    seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
+    again: bool = False  # Delete what is there of the run, and train it from the start.
+    log: Literal["none", "tensorboard"] = "none"  # Also write curves for TensorBoard, into the run directory.
 
 
 @dataclass
 class Evaluate:
     """Compute every metric of a run from its saved logits: no data, no model."""
 
-    run: RunFolder
-    """A run directory."""
-    epoch: int | None = None
-    """A kept epoch, instead of the last."""
+    run: RunFolder  # A run directory.
+    epoch: int | None = None  # A kept epoch, instead of the last.
 
 
 @dataclass
 class Show:
     """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
 
-    run: RunFolder
-    """A run directory."""
+    run: RunFolder  # A run directory.
 
 
 @dataclass
@@ -73,15 +68,13 @@ class Tune(Named, ManyRuns):
     The same command again continues a stopped study; finished runs are never repeated.
     """
 
+    # Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
+    # batch_size, learning_rate, epochs.
     grid: tuple[str, ...] = ()
-    """Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
-    batch_size, learning_rate, epochs."""
+    # Let optuna propose so many candidates within the grid's range, instead of trying every combination.
     trials: int | None = None
-    """Let optuna propose so many candidates within the grid's range, instead of trying every combination."""
-    seeds: str = "1-5"
-    """Such as 1-5, or 1,3,7, or 4."""
-    keep_every: int = 0
-    """Keep logits at these epochs too; only those of the last epoch if 0."""
+    seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
+    keep_every: int = 0  # Keep logits at these epochs too; only those of the last epoch if 0.
 
 
 @dataclass(kw_only=True)
@@ -94,18 +87,13 @@ class Sweep(Training, ManyRuns):
     socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
     """
 
+    # A Python file that defines `experiments`.
     file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.py")] = ""
-    """A Python file that defines `experiments`."""
-    datasets: tuple[str, ...] = ("digits",)
-    """Names of data sets, or folder:PATH, or npz:PATH."""
-    models: tuple[str, ...] = ("mlp",)
-    """Architectures, with options after a colon."""
-    methods: tuple[str, ...] = ()
-    """Methods, with options after a colon."""
-    seeds: str = "1-5"
-    """Such as 1-5, or 1,3,7, or 4."""
-    dry_run: bool = False
-    """Only list the runs, and which of them are finished."""
+    datasets: tuple[str, ...] = ("digits",)  # Names of data sets, or folder:PATH, or npz:PATH.
+    models: tuple[str, ...] = ("mlp",)  # Architectures, with options after a colon.
+    methods: tuple[str, ...] = ()  # Methods, with options after a colon.
+    seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
+    dry_run: bool = False  # Only list the runs, and which of them are finished.
 
 
 @dataclass
@@ -115,12 +103,10 @@ class Report:
     Reads run directories only; unfinished and damaged ones are listed and left out.
     """
 
+    # Run directories, or folders that hold them at any depth.
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
-    """Run directories, or folders that hold them at any depth."""
-    out: Path = Path("report")
-    """Where the report goes."""
-    title: str = "Socrates report"
-    """The heading of the page."""
+    out: Path = Path("report")  # Where the report goes.
+    title: str = "Socrates report"  # The heading of the page.
 
 
 @dataclass(kw_only=True)
@@ -133,21 +119,16 @@ class Reproduce(ManyRuns):
     such as table1 or figure3; or tables, figures, all. The same command again continues.
     """
 
+    # Tables and figures of the paper.
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")]
-    """Tables and figures of the paper."""
-    setting: tuple[str, ...] = ()
-    """Settings such as cifar100-vgg16, instead of those the paper shows there."""
+    setting: tuple[str, ...] = ()  # Settings such as cifar100-vgg16, instead of those the paper shows there.
+    # paper: its data, models and epochs. laptop: its methods, seeds and hyperparameter rules on little data with small
+    # models and few epochs, which is said on every output.
     scale: Literal["paper", "laptop"] = "laptop"
-    """paper: its data, models and epochs. laptop: its methods, seeds and hyperparameter rules on little data with small
-    models and few epochs, which is said on every output."""
-    dataset: str = "digits"
-    """What the laptop scale is trained on: digits, or 2,000 images of another data set."""
-    seeds: str = ""
-    """Such as 1-3, instead of the paper's."""
-    dry_run: bool = False
-    """Only list the runs and their cost."""
-    out: Path = Path("runs/reproduce")
-    """Where runs, tables and figures go, in a folder named after the scale."""
+    dataset: str = "digits"  # What the laptop scale is trained on: digits, or 2,000 images of another data set.
+    seeds: str = ""  # Such as 1-3, instead of the paper's.
+    dry_run: bool = False  # Only list the runs and their cost.
+    out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
 
 
 def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], None]]:
@@ -157,14 +138,14 @@ def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], N
 
 COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "quickstart": command(Quickstart, "report", "run_quickstart"),
-    "train": command(Train, "train", "run_train"),
-    "evaluate": command(Evaluate, "look", "run_evaluate"),
-    "show": command(Show, "look", "run_show"),
-    "list": command(List, "look", "run_list"),
-    "tune": command(Tune, "tune", "run_tune"),
-    "sweep": command(Sweep, "sweep", "run_sweep"),
+    "train": command(Train, "runs", "run_train"),
+    "evaluate": command(Evaluate, "runs", "run_evaluate"),
+    "show": command(Show, "runs", "run_show"),
+    "list": command(List, "runs", "run_list"),
+    "tune": command(Tune, "studies", "run_tune"),
+    "sweep": command(Sweep, "studies", "run_sweep"),
     "report": command(Report, "report", "run_report"),
-    "reproduce": command(Reproduce, "paper", "run_reproduce"),
+    "reproduce": command(Reproduce, "report", "run_reproduce"),
 }
 
 

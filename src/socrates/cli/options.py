@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
-import io
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from .output import console
+
 if TYPE_CHECKING:
     from socrates.experiment import Experiment, Optimization, Value
 
-# Positional words of the command line, by the names that the help shows.
-Dataset = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
-Model = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-MethodName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names")
 SPELT = {"momentum": "sgd-momentum"}  # --momentum is an option of some methods
@@ -33,20 +29,16 @@ OF_PART = "option_"  # begins the field of an option that a method, model or dat
 class Where:
     """Where runs go, and what trains them."""
 
-    out: Path = Path("runs")
-    """Where run directories go."""
-    data: Path | None = None
-    """The data folder; SOCRATES_DATA, or a cache folder, if not given."""
-    device: str = "cpu"
-    """A Lightning Fabric accelerator for every process: cpu, auto, cuda, mps."""
+    out: Path = Path("runs")  # Where run directories go.
+    data: Path | None = None  # The data folder; SOCRATES_DATA, or a cache folder, if not given.
+    device: str = "cpu"  # A Lightning Fabric accelerator for every process: cpu, auto, cuda, mps.
 
 
 @dataclass(kw_only=True)
 class ManyRuns(Where):
     """The same for several runs at once."""
 
-    processes: int | None = None
-    """Runs at once; as many as there are cores if not given."""
+    processes: int | None = None  # Runs at once; as many as there are cores if not given.
 
     @property
     def place(self) -> dict[str, Any]:
@@ -58,30 +50,19 @@ class ManyRuns(Where):
 class Training:
     """How runs are trained, besides the options of what is trained."""
 
-    epochs: int | None = None
-    """Instead of the data set's usual number."""
-    batch_size: int | None = None
-    """Instead of the usual size."""
-    learning_rate: float | None = None
-    """Instead of the usual rate."""
-    backbone_factor: float | None = None
-    """Of the rate for all but the head, for transfer learning."""
-    momentum: Annotated[float | None, tyro.conf.arg(name=SPELT["momentum"])] = None
-    """Of SGD."""
-    weight_decay: float | None = None
-    """Of SGD."""
-    halve_every: int | None = None
-    """Epochs after which the rate is halved, again and again."""
-    milestones: tuple[int, ...] | None = None
-    """Epochs at which the rate is halved, instead."""
-    num_train: int | None = None
-    """Take a stratified subset of the training data."""
-    num_bins: int = 15
-    """Bins of the calibration metrics; the paper's recipes use 10."""
-    keep_every: int = 25
-    """Logits of val and test are kept at these epochs, and at the last."""
+    epochs: int | None = None  # Instead of the data set's usual number.
+    batch_size: int | None = None  # Instead of the usual size.
+    learning_rate: float | None = None  # Instead of the usual rate.
+    backbone_factor: float | None = None  # Of the rate for all but the head, for transfer learning.
+    momentum: Annotated[float | None, tyro.conf.arg(name=SPELT["momentum"])] = None  # Of SGD.
+    weight_decay: float | None = None  # Of SGD.
+    halve_every: int | None = None  # Epochs after which the rate is halved, again and again.
+    milestones: tuple[int, ...] | None = None  # Epochs at which the rate is halved, instead.
+    num_train: int | None = None  # Take a stratified subset of the training data.
+    num_bins: int = 15  # Bins of the calibration metrics; the paper's recipes use 10.
+    keep_every: int = 25  # Logits of val and test are kept at these epochs, and at the last.
+    # A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true.
     precision: str = "32-true"
-    """A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true."""
 
     def optimization(self, dataset: str, model: str, method: str) -> Optimization:
         """The usual settings for what is trained, with the changes that are asked for."""
@@ -104,27 +85,25 @@ class Training:
 class Named(Training):
     """What is trained, in three words; the options of each of them are options of the command."""
 
-    dataset: Dataset
-    """A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH."""
-    model: Model
-    """An architecture, or module:attribute."""
-    method: MethodName
-    """How to train, or module:attribute."""
+    # A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH.
+    dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]  # An architecture, or module:attribute.
+    method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]  # How to train, or module:attribute.
 
     def given(self) -> dict[str, dict[str, Value]]:
         """The options that were given, by the part that they belong to."""
-        found: dict[str, dict[str, Value]] = {}
-        for part, options in options_of(self.dataset, self.model, self.method).items():
-            texts = {name: getattr(self, OF_PART + name, None) for name in options}
-            found[part] = {name: read(name, text, options[name]) for name, text in texts.items() if text is not None}
+        found: dict[str, dict[str, Value]] = {part: {} for part in packages()}
+        for option, (part, default) in options_of(self).items():
+            text = getattr(self, OF_PART + option, None)
+            if text is not None:
+                found[part][option] = read(option, text, default)
         return found
 
     def named_experiment(self, seed: int) -> Experiment:
         """The Experiment of what is named."""
         from socrates.experiment import Part
 
-        given = self.given()
-        parts = {part: Part(getattr(self, part), **given[part]) for part in ("dataset", "model", "method")}
+        parts = {part: Part(getattr(self, part), **options) for part, options in self.given().items()}
         return self.experiment(**parts, seed=seed)
 
 
@@ -133,7 +112,11 @@ def parse(kind: type, words: Sequence[str], prog: str) -> Any:
     if issubclass(kind, Named):
         kind = with_options(kind, words)
     words = ["--help"] if {"-h", "--help"} & set(words) else words
-    options, rest = tyro.cli(kind, args=list(words), prog=prog, return_unknown_args=True)
+    try:
+        options, rest = tyro.cli(kind, args=list(words), prog=prog, return_unknown_args=True)
+    except BrokenPipeError:
+        console.on_broken_pipe()  # whoever reads the help has seen enough, as `head` does: this ends quietly
+        raise
     if rest and not rest[0].startswith("-"):
         raise ValueError(f"{rest[0]!r} was not expected here: see {prog} --help")
     if rest:
@@ -150,54 +133,57 @@ def flags(kind: type) -> list[str]:
     >>> flags(Where)
     ['--out', '--data', '--device']
     """
-    names = [item.name for item in dataclasses.fields(kind) if item.name not in POSITIONAL]
-    return [f"--{SPELT.get(name, name).removeprefix(OF_PART).replace('_', '-')}" for name in names]
+    return [flag(item.name) for item in dataclasses.fields(kind) if item.name not in POSITIONAL]
+
+
+def flag(name: str) -> str:
+    """A field's option, as it is typed.
+
+    >>> flag("num_train"), flag("momentum"), flag("option_momentum")
+    ('--num-train', '--sgd-momentum', '--momentum')
+    """
+    return f"--{SPELT.get(name, name).removeprefix(OF_PART).replace('_', '-')}"
 
 
 def with_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     """The command with the options of the data set, model and method that the words name."""
     plain = [word for word in words if word not in ("-h", "--help")]
-    quiet = io.StringIO()
     try:
-        with contextlib.redirect_stderr(quiet), contextlib.redirect_stdout(quiet):
-            named, _ = tyro.cli(kind, args=plain, return_unknown_args=True)
+        named, _ = tyro.cli(kind, args=plain, return_unknown_args=True, console_outputs=False)
     except SystemExit:
         return kind  # not whole: it is parsed again, and says so
     from socrates.names import option_help
 
-    taken, fields = set(flags(kind)), dict[str, Any]()
-    for part, options in options_of(named.dataset, named.model, named.method).items():
+    fields: list[tuple[str, Any, None]] = []
+    for option, (part, default) in options_of(named).items():
         name = getattr(named, part)
         meanings = option_help(packages()[part].factory(name))
-        for option, default in options.items():
-            flag = option.replace("_", "-")
-            about = tyro.conf.arg(
-                name=flag,
-                metavar={bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE"),
-                help=f"{name}: {meanings.get(option, 'see its documentation')}",
-                help_behavior_hint="" if default is None else f"(default: {default})",
-            )
-            if f"--{flag}" not in taken:
-                fields[option] = (OF_PART + option, Annotated[str | None, about], field(default=None))
-    made = dataclasses.make_dataclass(kind.__name__, fields.values(), bases=(kind,), kw_only=True)
-    made.__doc__ = kind.__doc__
+        about = tyro.conf.arg(
+            name=flag(OF_PART + option)[2:],
+            metavar={bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE"),
+            help=f"{name}: {meanings.get(option, 'see its documentation')}",
+            help_behavior_hint="" if default is None else f"(default: {default})",
+        )
+        if flag(OF_PART + option) not in flags(kind):
+            fields.append((OF_PART + option, Annotated[str | None, about], None))
+    made = dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), kw_only=True)
+    made.__doc__, made.__module__ = kind.__doc__, kind.__module__  # whose source holds the help of its fields
     return made
 
 
 def packages() -> dict[str, Any]:
-    """Where the three words of a command are looked up; of an option that several know, the first one's counts."""
+    """Where the three words of a command are looked up."""
     from socrates import data, methods, models
 
     return {"method": methods, "model": models, "dataset": data}
 
 
-def options_of(dataset: str, model: str, method: str) -> dict[str, dict[str, Any]]:
-    """The options of each part, with their defaults; one that several know is that of the first."""
-    names = {"method": method, "model": model, "dataset": dataset}
-    found, taken = dict[str, dict[str, Any]](), set[str]()
+def options_of(named: Named) -> dict[str, tuple[str, Any]]:
+    """Every option of the three parts: whose it is, and its default; one that several know is that of the first."""
+    found: dict[str, tuple[str, Any]] = {}
     for part, package in packages().items():
-        found[part] = {name: value for name, value in package.options(names[part]).items() if name not in taken}
-        taken |= set(found[part])
+        for option, default in package.options(getattr(named, part)).items():
+            found.setdefault(option, (part, default))
     return found
 
 

@@ -79,23 +79,15 @@ def plan(
     return made
 
 
-def reproduce(
-    names: Sequence[str],
-    *,
-    settings: Sequence[str] = (),
-    scale: Literal["paper", "laptop"] = "laptop",
-    dataset: str = "digits",
-    seeds: Sequence[int] | None = None,
-    out: Path | str = "runs/reproduce",
-    tell: Tell = to_nobody,
-    **place: Any,
-) -> Reproduced:
+def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -> Reproduced:
     """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
 
-    `place` is what `run_all` takes: data_root, processes, accelerator. `plan` tells first what would be trained.
+    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, out), and
+    those of `run_all` (data_root, processes, accelerator).
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):
     ValueError: ... 'table66'...
     """
-    return plan(names, settings=settings, scale=scale, dataset=dataset, seeds=seeds, out=out).carry_out(tell, **place)
+    place = {name: options.pop(name) for name in ("data_root", "processes", "accelerator") if name in options}
+    return plan(names, **options).carry_out(tell, **place)

@@ -77,11 +77,8 @@ def option_of(base: Experiment, name: str) -> tuple[str, Any]:
     ValueError: focal on mlp has no option 'gama', did you mean 'gamma'? Choose from gamma, width, depth, batch_size,
     learning_rate, epochs
     """
-    owners = {
-        "method": methods.options(base.method.name),
-        "model": models.options(base.model.name),
-        "optimization": {name: getattr(Optimization, name) for name in OF_OPTIMIZATION},
-    }
+    of_parts = {"method": methods.options(base.method.name), "model": models.options(base.model.name)}
+    owners = of_parts | {"optimization": {option: getattr(Optimization, option) for option in OF_OPTIMIZATION}}
     known = {option: (owner, default) for owner, options in owners.items() for option, default in options.items()}
     if name not in known:
         raise ValueError(f"{base.method.name} on {base.model.name} has no option {unknown(name, known)}")

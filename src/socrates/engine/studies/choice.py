@@ -14,6 +14,7 @@ from socrates.engine.studies.candidates import Candidate
 from socrates.records import Run
 
 MEAN = operator.attrgetter("mean")
+AXES = ("error", "ECE")
 
 
 class Score(NamedTuple):
@@ -111,16 +112,12 @@ def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> str
 def sentence_noise(best: Result, second: Result) -> str:
     """How the gap to the runner-up compares with the standard deviation over the seeds."""
     gaps = [ours - theirs for ours, theirs in zip(best.mean[:2], second.mean[:2], strict=True)]
-    words = " and ".join(f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, ("error", "ECE"), strict=True))
+    words = " and ".join(f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, AXES, strict=True))
     if len(best.scores) < 2 or len(second.scores) < 2:
         return f"It differs from the runner-up by {words}; with one seed nobody knows whether that is noise."
     noise = [max(pair) for pair in zip(best.std[:2], second.std[:2], strict=True)]
-    exceeds = [abs(gap) > std for gap, std in zip(gaps, noise, strict=True)]
-    verdict = {
-        (True, True): "both gaps exceed it",
-        (True, False): "only the gap in error exceeds it",
-        (False, True): "only the gap in ECE exceeds it",
-        (False, False): "so the two cannot be told apart by these seeds",
-    }[exceeds[0], exceeds[1]]
+    beyond = [axis for axis, gap, std in zip(AXES, gaps, noise, strict=True) if abs(gap) > std]
+    verdict = f"only the gap in {beyond[0]} exceeds it" if beyond else "so the two cannot be told apart by these seeds"
+    verdict = "both gaps exceed it" if len(beyond) == 2 else verdict
     stds = " and ".join(f"{100 * std:.2f}" for std in noise)
     return f"It differs from the runner-up by {words}, where the std over seeds is {stds}: {verdict}."

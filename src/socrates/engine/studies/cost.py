@@ -23,11 +23,6 @@ class Cost(NamedTuple):
     steps: int
     parameters: int
 
-    @property
-    def updates(self) -> int:
-        """Parameters times steps."""
-        return self.parameters * self.steps
-
 
 def cost(experiment: Experiment) -> Cost:
     """The cost of training a run on a data set that has a name.

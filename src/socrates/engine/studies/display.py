@@ -32,18 +32,24 @@ class RunDisplay:
         self.last = -math.inf
 
     def __call__(self, event: Event) -> None:
+        if self.progress and isinstance(event, Finished | Closed):
+            self.progress.stop()
         match event:
             case Started():
                 self.start(event)
             case Stepped() if self.progress:
                 self.progress.advance(BAR)
-            case EpochDone():
-                self.show(event.record, event.experiment.optimization.epochs)
-            case Finished() | Closed():
-                if self.progress:
-                    self.progress.stop()
-                if isinstance(event, Finished):
-                    self.finish(event)
+            case EpochDone(record=record) if self.progress:
+                self.progress.update(BAR, description=f"epoch {record.epoch} {short(record)}")
+            case EpochDone(experiment, record):
+                epochs = experiment.optimization.epochs
+                if record.epoch == epochs or time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS:
+                    self.last = time.monotonic()
+                    self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}")
+            case Finished(run=run, already=already):
+                if collapsed := run.summary().get("collapsed"):
+                    self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}")
+                self.console.print(f"{already or 'finished'}: {run.directory}", soft_wrap=True, markup=False)
 
     def start(self, event: Started) -> None:
         """The bar, from where the run continues."""
@@ -54,21 +60,6 @@ class RunDisplay:
             self.progress = Progress(*columns(self.console.width, epochs * steps), console=self.console)
             self.progress.add_task(f"epoch {min(done + 1, epochs)}", total=epochs * steps, completed=done * steps)
             self.progress.start()
-
-    def show(self, record: EpochRecord, epochs: int) -> None:
-        """An epoch: in the bar, or in a line if there was none lately."""
-        if self.progress:
-            self.progress.update(BAR, description=f"epoch {record.epoch} {short(record)}")
-        elif record.epoch == epochs or time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS:
-            self.last = time.monotonic()
-            self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}")
-
-    def finish(self, event: Finished) -> None:
-        """Whether it collapsed, and where the results are."""
-        collapsed = event.run.summary().get("collapsed")
-        if collapsed:
-            self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}")
-        self.console.print(f"{event.already or 'finished'}: {event.run.directory}", soft_wrap=True, markup=False)
 
 
 def describe(record: EpochRecord) -> str:
@@ -101,13 +92,14 @@ def columns(width: int, total: int) -> list[ProgressColumn]:
     [3, 4, 5]
     """
     whole = Column(no_wrap=True)
-    steps = TextColumn("{task.completed}/{task.total}", table_column=whole)
-    fixed = [TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
-    without_bar = DESCRIPTION_WIDTH + 2 * len(str(total)) + 2 + LEFT_WIDTH
-    middle: list[ProgressColumn] = [steps] if width >= without_bar else []
-    middle = [BarColumn(BAR_WIDTH), *middle] if width > without_bar + BAR_WIDTH else middle
     described = Column(no_wrap=True, overflow="ellipsis", max_width=max(10, width - LEFT_WIDTH))
-    return [TextColumn("{task.description}", table_column=described), *middle, *fixed]
+    found: list[ProgressColumn] = [TextColumn("{task.description}", table_column=described)]
+    without_bar = DESCRIPTION_WIDTH + 2 * len(str(total)) + 2 + LEFT_WIDTH
+    if width > without_bar + BAR_WIDTH:
+        found.append(BarColumn(BAR_WIDTH))
+    if width >= without_bar:
+        found.append(TextColumn("{task.completed}/{task.total}", table_column=whole))
+    return [*found, TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
 
 
 class StudyDisplay:
@@ -123,11 +115,9 @@ class StudyDisplay:
         self.progress.add_task("", total=None)
 
     def __call__(self, event: Event) -> None:
-        due = isinstance(event, Closed) or time.monotonic() - self.last > SECONDS_BETWEEN_STATES
         match event:
             case Planned():
                 self.total, self.finished = event.total, event.finished
-                due = due or event.finished < event.total
             case Started():
                 self.epochs[event.experiment] = event.epochs_done
             case EpochDone():
@@ -140,19 +130,17 @@ class StudyDisplay:
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
                 self.console.print(f"[red]failed:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
+        begins = isinstance(event, Planned) and self.finished < self.total
+        due = begins or isinstance(event, Closed) or time.monotonic() - self.last > SECONDS_BETWEEN_STATES
         if self.console.is_terminal:
-            self.show_bar(event)
+            if begins:
+                self.progress.start()
+            self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
+            if isinstance(event, Closed):
+                self.progress.stop()
         elif due and self.total:
             self.last = time.monotonic()
             self.console.print(self.state())
-
-    def show_bar(self, event: Event) -> None:
-        """The state in a bar, which is there while something is to be trained."""
-        if isinstance(event, Planned) and self.finished < self.total:
-            self.progress.start()
-        self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
-        if isinstance(event, Closed):
-            self.progress.stop()
 
     def count(self, experiment: Experiment, epoch: int) -> None:
         """A run came this far; what it continued from was not done here."""
@@ -165,21 +153,12 @@ class StudyDisplay:
         words = [f"{self.finished} of {self.total} runs finished"]
         words += [f"{self.failed} failed"] if self.failed else []
         words += [f"{len(self.epochs)} running"] if self.epochs else []
-        words += [f"{clock(elapsed)} elapsed"]
+        words += [f"{timedelta(seconds=round(elapsed))} elapsed"]
         if self.epochs and self.epochs_here:
             lengths = [experiment.optimization.epochs for experiment in self.epochs]
             to_do = (self.total - self.finished - self.failed) * statistics.mean(lengths) - sum(self.epochs.values())
-            words += [f"about {clock(elapsed * to_do / self.epochs_here)} left"]
+            words += [f"about {timedelta(seconds=round(elapsed * to_do / self.epochs_here))} left"]
         return ", ".join(words)
-
-
-def clock(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> clock(3725.4)
-    '1:02:05'
-    """
-    return str(timedelta(seconds=round(seconds)))
 
 
 class TensorBoard:

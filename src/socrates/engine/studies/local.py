@@ -10,7 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -88,8 +88,7 @@ class LocalEngine:
                     for connection in wait(list(going)):
                         training = going[connection]  # pyright: ignore[reportArgumentType]
                         event = training.hear()
-                        if not isinstance(event, EpochDone):
-                            loaded.add(training.experiment.dataset)
+                        loaded.add(training.experiment.dataset)
                         if event is not None:
                             tell(event)
                             continue
@@ -105,10 +104,8 @@ class LocalEngine:
     def _start(self, experiment: Experiment) -> Training:
         context = _processes()
         ours, theirs = context.Pipe(duplex=False)
-        settings = {"data_root": data_root(self.data_root), "accelerator": self.accelerator}
-        process = context.Process(
-            target=_work, args=(theirs, {**os.environ, **ENVIRONMENT}, experiment, self.out, settings)
-        )
+        engine = replace(self, data_root=data_root(self.data_root))
+        process = context.Process(target=_work, args=(theirs, {**os.environ, **ENVIRONMENT}, experiment, engine))
         process.start()
         theirs.close()
         return Training(experiment, process, ours)
@@ -152,9 +149,7 @@ def _end(going: dict[Connection, Training]) -> None:
         training.connection.close()
 
 
-def _work(
-    connection: Connection, environment: dict[str, str], experiment: Experiment, out: Path, settings: dict[str, Any]
-) -> None:
+def _work(connection: Connection, environment: dict[str, str], experiment: Experiment, engine: LocalEngine) -> None:
     """What a process does: train one run, and tell of it."""
     for number in FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
@@ -175,7 +170,7 @@ def _work(
                 connection.send(Finished(event.experiment, event.run))
 
     try:
-        train(experiment, out, **settings, tell=tell)
+        train(experiment, engine.out, data_root=engine.data_root, accelerator=engine.accelerator, tell=tell)
     except Exception as error:
         connection.send(Failed(experiment, reason_of(error)))
 
@@ -239,6 +234,4 @@ def available_cores() -> int:
     >>> available_cores() >= 1
     True
     """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

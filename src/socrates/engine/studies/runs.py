@@ -40,7 +40,7 @@ def run_all(
     engine = LocalEngine(Path(out), data_root, processes, accelerator)
     wanted = [resolve(experiment) for experiment in experiments]
     distinct = list(dict.fromkeys(wanted))
-    ended: dict[Experiment, Finished | Failed] = {}
+    ended: dict[Experiment, Any] = {}  # each with its Finished or Failed
 
     def note(event: Event) -> None:
         if isinstance(event, Finished | Failed):
@@ -54,8 +54,7 @@ def run_all(
     failures = [event for event in ended.values() if isinstance(event, Failed)]
     if failures:
         raise StudyError(failures, len(distinct))
-    runs = {event.experiment: event.run for event in ended.values() if isinstance(event, Finished)}
-    return [runs[experiment] for experiment in wanted]
+    return [ended[experiment].run for experiment in wanted]
 
 
 def train_missing(experiments: Iterable[Experiment], engine: LocalEngine, tell: Tell) -> None:

@@ -49,13 +49,10 @@ class OptunaSearch:
 
     def learn(self, results: Sequence[Result]) -> None:
         """The scores of what was asked for last."""
-        found = {result.candidate.experiment: result for result in results}
+        ended = {result.candidate.experiment: result for result in results if not result.failed}
+        values = {experiment: result.mean[:2] if result.ranked else WORST for experiment, result in ended.items()}
         for number, candidate in self.open.items():
-            result = found.get(candidate.experiment)
-            if result is None or result.failed:
-                self._tell(number)
-            else:
-                self._tell(number, result.mean[:2] if result.ranked else WORST)
+            self._tell(number, values.get(candidate.experiment))
 
     def _new(self, number: int) -> tuple[int, Candidate]:
         from optuna.samplers import TPESampler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def tune(study: Study, engine: LocalEngine, tell: Tell = to_nobody) -> Tuned:
     try:
         for batch in iter(search.ask, []) if search else [points]:
             log.candidates |= {candidate.experiment: candidate for candidate in batch}
-            tell(Planned(*log.progress()))
+            tell(log.progress())
             train_missing(log.runs_of(batch), engine, to_all(log.note, tell))
             if search:
                 search.learn(log.results(batch))
@@ -110,22 +110,21 @@ class StudyLog:
         """All runs of some candidates, each once."""
         return list(dict.fromkeys(run for candidate in candidates for run in candidate.runs(self.study.seeds)))
 
-    def progress(self) -> tuple[int, int]:
+    def progress(self) -> Planned:
         """How many runs the study has in all, as far as is known, and how many of them are finished."""
         runs = self.runs_of(self.candidates.values())
         to_come = max(0, (self.study.trials or 0) - len(self.candidates)) * len(self.study.seeds)
-        return len(runs) + to_come, sum(finished_run(self.out, run) is not None for run in runs)
+        return Planned(len(runs) + to_come, sum(finished_run(self.out, run) is not None for run in runs))
 
     def note(self, event: Event) -> None:
         """A run has ended."""
-        match event:
-            case Finished():
-                self.scores[event.experiment] = score_of(event.run)
-            case Failed():
-                self.failures[event.experiment] = event
-                self.scores[event.experiment] = f"failed: {event.reason}"
-            case _:
-                return
+        if isinstance(event, Failed):
+            self.failures[event.experiment] = event
+            self.scores[event.experiment] = f"failed: {event.reason}"
+        elif isinstance(event, Finished):
+            self.scores[event.experiment] = score_of(event.run)
+        else:
+            return
         if self.results([self.candidates[replace(event.experiment, seed=self.study.base.seed)]]):
             self.write()
 
@@ -146,10 +145,9 @@ class StudyLog:
         results = self.results(self.candidates.values())
         choice = choose(results)
         best = choice.best.candidate if choice.best else None
-        total, finished = self.progress()
         content = {
             "asked": self.study.to_json(),
-            "runs": {"total": total, "finished": finished},
+            "runs": asdict(self.progress()),
             "results": [self._plain(result) | {"front": result in choice.front} for result in results],
             "front": [dict(result.candidate.options) for result in choice.front],
             "choice": best and {"options": dict(best.options), "experiment": best.experiment.to_json()},

@@ -1,4 +1,4 @@
-"""`socrates evaluate | list | show`: what runs hold, and what there is to choose from."""
+"""`socrates train | evaluate | show`: one run; `socrates list`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ from rich.table import Column, Table
 
 from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
-from socrates.engine.studies.display import describe
+from socrates.engine.events import to_all
+from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
+from socrates.engine.train import train
 from socrates.names import first_line
 from socrates.records import Evaluation, Run
 from socrates.report.vocabulary import METRICS
 
-from .commands import Evaluate, List, Show
+from .commands import Evaluate, List, Show, Train
 from .options import command_of
 from .output import console, show, table_of
 
 LISTED = {"name": 12, "options and defaults": 25}  # columns and their least widths
+
+
+def run_train(options: Train) -> None:
+    """`socrates train`."""
+    tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
+    place = {"data_root": options.data, "accelerator": options.device}
+    train(options.named_experiment(options.seed), options.out, **place, again=options.again, tell=tell)
 
 
 def run_evaluate(options: Evaluate) -> None:
