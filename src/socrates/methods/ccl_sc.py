@@ -116,13 +116,11 @@ def momentum_encoder(model: Classifier) -> Classifier:
 @torch.no_grad()
 def follow(encoder: nn.Module, model: nn.Module, momentum: float) -> None:
     """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied."""
-    theirs = model.state_dict(keep_vars=True)
-    pairs = [(mine, theirs[name]) for name, mine in encoder.state_dict(keep_vars=True).items()]
-    smooth = [(mine.detach(), their.detach()) for mine, their in pairs if mine.is_floating_point()]
-    get_ema_multi_avg_fn(momentum)([mine for mine, _ in smooth], [their for _, their in smooth], 0)
-    for mine, their in pairs:
-        if not mine.is_floating_point():
-            mine.copy_(their)
+    mine, theirs = encoder.state_dict(), model.state_dict()
+    smooth = [name for name, value in mine.items() if value.is_floating_point()]
+    get_ema_multi_avg_fn(momentum)([mine[name] for name in smooth], [theirs[name] for name in smooth], 0)
+    for name in mine.keys() - set(smooth):
+        mine[name].copy_(theirs[name])
 
 
 def ccl_sc(

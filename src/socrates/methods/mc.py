@@ -65,12 +65,9 @@ class MetaCalibration(CrossEntropy):
             smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
             soft = smoothed_labels(batch.labels, *smoothing)
             weight, bias = virtual_head(model.head, features, logits, soft, self.virtual_rate)
-            outer = self.outer_loss(F.linear(meta_features.to(weight.dtype), weight, bias), meta.labels)
+            after = F.linear(meta_features.to(weight.dtype), weight, bias)
+            outer = F.cross_entropy(after, meta.labels) + self.weight * dece(after, meta.labels)
             return list(torch.autograd.grad(outer, smoothing))
-
-    def outer_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """What the smoothing is judged by: cross-entropy and calibration."""
-        return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
 
 
 def virtual_head(
