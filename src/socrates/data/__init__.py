@@ -29,23 +29,9 @@ from .streamed import StreamedImages
 from .svhn import load_svhn
 
 __all__ = [
-    "BY_PATH",
-    "DATASETS",
-    "DataCorrupt",
-    "DataNotFound",
-    "Entry",
-    "ResidentImages",
-    "StreamedImages",
-    "Transform",
-    "data_root",
-    "factory",
-    "load",
-    "options",
-    "resident_splits",
-    "stratified_subset",
-    "to_device",
-    "validation_split",
-]
+    "BY_PATH", "DATASETS", "DataCorrupt", "DataNotFound", "Entry", "ResidentImages", "StreamedImages", "Transform",
+    "data_root", "factory", "load", "options", "resident_splits", "stratified_subset", "to_device", "validation_split",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,16 +112,17 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     (100, 300, 1197, (1, 8, 8), 10)
     """
     make = factory(name)
-    if name in DATASETS or make in BY_PATH.values():
-        check_values(options)
     path = name.partition(":")[2] if make in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
+    if path or name in DATASETS:
+        check_values(options)
     try:
         splits = called("data set", name, make, place, options=options)
     except ImportError as error:
         raise ImportError(f"the data set {name!r} needs {error.name}: install socrates-loss[train]") from error
     except ValueError as error:
-        if path and path not in str(error):  # such as too few images to split
+        named = isinstance(error, DataCorrupt) or str(error).startswith((str(place), "data set "))
+        if path and not named:  # such as too few images to split
             raise ValueError(f"{path}: {error}") from error
         raise
     if not isinstance(splits, Splits):
