@@ -18,7 +18,7 @@ from socrates.names import called, find, options_of
 from .augment import Transform
 from .cifar import load_cifar10, load_cifar100
 from .digits import load_digits
-from .errors import DataCorrupt, DataNotFound
+from .download import DataCorrupt, DataNotFound
 from .folder import load_folder
 from .food101 import load_food101
 from .mnist import load_fashion_mnist, load_mnist

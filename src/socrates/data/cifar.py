@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .download import fetch_extracted
-from .errors import DataCorrupt, DataNotFound
+from .download import DataCorrupt, DataNotFound, fetch_extracted
 from .resident import Arrays, resident_splits
 
 PIXELS = 3 * 32 * 32
@@ -33,26 +31,25 @@ def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Ar
     for path in paths:
         if not path.is_file():
             raise DataNotFound(f"{path} is missing: delete the folder {path.parent} to have it fetched again")
-        size = path.stat().st_size
-        if size == 0 or size % length:
+        content = np.fromfile(path, np.uint8)
+        if content.size == 0 or content.size % length:
             raise DataCorrupt(
-                f"{path}: {size} bytes are no whole number of records of {length} bytes: the file is truncated or "
-                f"damaged; delete the folder to have it fetched again"
+                f"{path}: {content.size} bytes are no whole number of records of {length} bytes: the file is truncated "
+                f"or damaged; delete the folder to have it fetched again"
             )
-        records = np.fromfile(path, np.uint8).reshape(-1, length)
-        labels = records[:, num_labels - 1]
+        parts.append(content.reshape(-1, length))
+        labels = parts[-1][:, num_labels - 1]
         if labels.max() >= num_classes:
             row = int(labels.argmax())
             raise DataCorrupt(f"{path}: record {row} has the label {labels[row]}, expected 0 to {num_classes - 1}")
-        parts.append(records)
     records = np.concatenate(parts)
     return records[:, num_labels:].reshape(-1, 3, 32, 32), records[:, num_labels - 1].astype(np.int64)
 
 
 def transform(mean: tuple[float, ...], std: tuple[float, ...], image_size: int | None, augment: bool) -> Transform:
     """Crop with padding 4 and flip; for images enlarged as transfer learning wants them, a resized crop and flip."""
-    crop: dict[str, Any] = {"scale": (0.05, 1.0)} if (image_size or 32) > 32 else {"padding": 4}
-    how = Transform(mean, std, flip=True, size=image_size, **crop)
+    padding, scale = (0, (0.05, 1.0)) if (image_size or 32) > 32 else (4, None)
+    how = Transform(mean, std, padding, flip=True, size=image_size, scale=scale)
     return how if augment else how.plain
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .errors import DataNotFound
+from .download import DataNotFound
 from .npz import TEST_FRACTION
 from .resident import resident_splits, statistics
 from .splits import Labelled, hold_out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .download import FILES, fetch
-from .errors import DataCorrupt
+from .download import FILES, DataCorrupt, fetch
 from .resident import Arrays, resident_splits
-from .splits import numbers
 
 LARGEST = 1_000_000_000  # bytes of an array, twenty times those of MNIST
 FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
@@ -61,11 +58,6 @@ def read_pair(folder: Path, key: str, part: str) -> Arrays:
     return images[:, None], labels.astype(np.int64)
 
 
-def _load(folder: Path, key: str, transform: Transform, class_names: Sequence[str]) -> Splits:
-    train, test = (read_pair(folder, key, part) for part in ("train", "t10k"))
-    return resident_splits(train, test, transform, class_names)
-
-
 def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """54,000 / 6,000 / 10,000 digits; MNIST/raw/ below the root.
 
@@ -73,8 +65,8 @@ def load_mnist(root: Path, *, image_size: int | None = None, augment: bool = Tru
         image_size: side in pixels that images are resized to; as they are by default
         augment: accepted for uniformity: this data set is never augmented
     """
-    how = Transform((0.1307,), (0.3081,), size=image_size)
-    return _load(root / "MNIST" / "raw", "mnist", how, numbers(10))
+    train, test = (read_pair(root / "MNIST" / "raw", "mnist", part) for part in ("train", "t10k"))
+    return resident_splits(train, test, Transform((0.1307,), (0.3081,), size=image_size), list("0123456789"))
 
 
 def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
@@ -84,5 +76,5 @@ def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bo
         image_size: side in pixels that images are resized to; as they are by default
         augment: accepted for uniformity: this data set is never augmented
     """
-    how = Transform((0.2860,), (0.3530,), size=image_size)
-    return _load(root / "FashionMNIST" / "raw", "fashion_mnist", how, FASHION)
+    train, test = (read_pair(root / "FashionMNIST" / "raw", "fashion_mnist", part) for part in ("train", "t10k"))
+    return resident_splits(train, test, Transform((0.2860,), (0.3530,), size=image_size), FASHION)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .errors import DataNotFound
+from .download import DataNotFound
 from .resident import Arrays, resident_splits, statistics
-from .splits import hold_out, numbers
+from .splits import hold_out
 
 TEST_FRACTION = 0.2  # held out when a file or folder has no test set
 Content = Mapping[str, NDArray[Any]]  # the arrays of a file, read when they are asked for
@@ -81,7 +81,7 @@ def check_classes(pairs: dict[str, Arrays]) -> int:
 def read_names(content: Content, num_classes: int) -> list[str]:
     """The names of the classes, numbers unless the file has them."""
     if "classes" not in content:
-        return numbers(num_classes)
+        return [str(number) for number in range(num_classes)]
     names = read_array(content, "classes")
     if names.shape != (num_classes,) or len(set(names.tolist())) != num_classes:
         raise ValueError(f"the array classes must hold {num_classes} different names, got {names.tolist()}")

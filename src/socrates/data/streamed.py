@@ -19,7 +19,7 @@ from torch import Tensor
 from socrates.contracts import Batch, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .errors import DataCorrupt, DataNotFound
+from .download import DataCorrupt, DataNotFound
 from .resident import check_order
 from .splits import Labelled, hold_out
 
