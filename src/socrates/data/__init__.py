@@ -66,7 +66,6 @@ DATASETS: dict[str, Entry] = {
     "digits": Entry("scikit-learn's embedded digits", (300, 300, 1_197), (1, 8, 8), 10, load_digits),
 }
 BY_PATH: dict[str, Callable[..., Splits]] = {"folder:PATH": load_folder, "npz:PATH": load_npz}
-NOT_OPTIONS = ("root", "path")  # what a data set takes besides its options: where its files are
 
 
 def data_root(root: Path | None = None) -> Path:
@@ -99,7 +98,7 @@ def options(name: str) -> dict[str, Any]:
     >>> options("digits")
     {'image_size': None, 'augment': True}
     """
-    return options_of(factory(name), NOT_OPTIONS)
+    return options_of(factory(name), not_options=["root", "path"])
 
 
 def load(name: str, root: Path | None = None, num_train: int | None = None, **options: Any) -> Splits:

@@ -137,8 +137,7 @@ def fetch_extracted(key: str, root: Path, folder: str) -> Path:
     target = root / folder
     if not target.is_dir():
         archive, expected = fetch(key, root), FILES[key].md5
-        found = hashed(archive, "md5")
-        if found != expected:
+        if (found := hashed(archive, "md5")) != expected:
             raise DataCorrupt(
                 f"{archive}: the MD5 checksum is {found}, expected {expected}: the file is damaged or another one; "
                 f"delete it to have it downloaded again"

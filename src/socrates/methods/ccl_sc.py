@@ -61,9 +61,8 @@ class Contrastive(CrossEntropy):
         logits = model.head(features)  # (B, C)
         confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
         loss = self.validation_loss(logits, batch.labels)
-        contrast = contrastive_loss(
-            features, batch.labels, confidence, self.correct.read(), self.errors.read(), self.temperature
-        )
+        keys = self.correct.read(), self.errors.read()
+        contrast = contrastive_loss(features, batch.labels, confidence, *keys, self.temperature)
         if self.training:
             self.pending = (batch.inputs, batch.labels, predicted)
         # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
@@ -94,8 +93,7 @@ class Contrastive(CrossEntropy):
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        saved = any(name.startswith(f"{prefix}encoder.") for name in state_dict)
-        if not saved:
+        if not any(name.startswith(f"{prefix}encoder.") for name in state_dict):
             self._forget()  # saved before the first epoch: the next start_epoch builds them
         elif self.encoder is None:
             raise RuntimeError(
