@@ -16,17 +16,14 @@ from socrates.contracts import Splits
 from socrates.names import called, find, options_of
 
 from .augment import Transform
-from .cifar import load_cifar10, load_cifar100
-from .digits import load_digits
 from .download import DataCorrupt, DataNotFound
 from .folder import load_folder
 from .food101 import load_food101
-from .mnist import load_fashion_mnist, load_mnist
 from .npz import load_npz
+from .official import load_cifar10, load_cifar100, load_digits, load_fashion_mnist, load_mnist, load_svhn
 from .resident import ResidentImages, resident_splits
 from .splits import stratified_subset, validation_split
 from .streamed import StreamedImages
-from .svhn import load_svhn
 
 __all__ = [
     "BY_PATH", "DATASETS", "DataCorrupt", "DataNotFound", "Entry", "ResidentImages", "StreamedImages", "Transform",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +18,7 @@ from torch import Tensor
 from socrates.contracts import Batch, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .download import DataCorrupt, DataNotFound
+from .download import THREADS, DataCorrupt, DataNotFound
 from .resident import check_order
 from .splits import Labelled, hold_out
 
@@ -150,7 +149,7 @@ class StreamedImages:
         check_order(batch_size, order)
         constants = self.transform.constants(torch.device(self.device))
         chosen = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-        pool = ThreadPoolExecutor(self.workers or min(8, os.cpu_count() or 1), thread_name_prefix="decode")
+        pool = ThreadPoolExecutor(self.workers or THREADS, thread_name_prefix="decode")
 
         def submit(step: int) -> list[Future[Tensor]]:
             draws: Sequence[Tensor | None] = [None] * batch_size
