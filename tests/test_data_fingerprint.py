@@ -232,8 +232,8 @@ def test_a_damaged_fingerprint_is_named(place):
 
 def counted(monkeypatch):
     """The files whose contents are read from now on."""
-    read, hashed = [], module._hash
-    monkeypatch.setattr(module, "_hash", lambda path: read.append(path.name) or hashed(path))
+    read, hashed = [], module.hashed
+    monkeypatch.setattr(module, "hashed", lambda path: read.append(path.name) or hashed(path))
     return read
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from socrates import losses, methods, models
 from socrates.contracts import Batch, Method, Task
-from socrates.methods.epoch_means import EpochMeans
+from socrates.methods.adaptive import EpochMeans
 
 TASK = Task(num_samples=6, num_classes=3)
 

@@ -16,36 +16,19 @@ from socrates.contracts import Splits
 from socrates.names import called, find, options_of
 
 from .augment import Transform
-from .cifar import load_cifar10, load_cifar100
-from .digits import load_digits
-from .errors import DataCorrupt, DataNotFound
+from .download import DataCorrupt, DataNotFound
 from .folder import load_folder
 from .food101 import load_food101
-from .mnist import load_fashion_mnist, load_mnist
 from .npz import load_npz
+from .official import load_cifar10, load_cifar100, load_digits, load_fashion_mnist, load_mnist, load_svhn
 from .resident import ResidentImages, resident_splits
 from .splits import stratified_subset, validation_split
 from .streamed import StreamedImages
-from .svhn import load_svhn
 
 __all__ = [
-    "BY_PATH",
-    "DATASETS",
-    "DataCorrupt",
-    "DataNotFound",
-    "Entry",
-    "ResidentImages",
-    "StreamedImages",
-    "Transform",
-    "data_root",
-    "factory",
-    "load",
-    "options",
-    "resident_splits",
-    "stratified_subset",
-    "to_device",
-    "validation_split",
-]
+    "BY_PATH", "DATASETS", "DataCorrupt", "DataNotFound", "Entry", "ResidentImages", "StreamedImages", "Transform",
+    "data_root", "factory", "load", "options", "resident_splits", "stratified_subset", "to_device", "validation_split",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,7 +63,6 @@ DATASETS: dict[str, Entry] = {
     "digits": Entry("scikit-learn's embedded digits", (300, 300, 1_197), (1, 8, 8), 10, load_digits),
 }
 BY_PATH: dict[str, Callable[..., Splits]] = {"folder:PATH": load_folder, "npz:PATH": load_npz}
-NOT_OPTIONS = ("root", "path")  # what a data set takes besides its options: where its files are
 
 
 def data_root(root: Path | None = None) -> Path:
@@ -113,7 +95,7 @@ def options(name: str) -> dict[str, Any]:
     >>> options("digits")
     {'image_size': None, 'augment': True}
     """
-    return options_of(factory(name), NOT_OPTIONS)
+    return options_of(factory(name), not_options=["root", "path"])
 
 
 def load(name: str, root: Path | None = None, num_train: int | None = None, **options: Any) -> Splits:
@@ -126,16 +108,17 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     (100, 300, 1197, (1, 8, 8), 10)
     """
     make = factory(name)
-    if name in DATASETS or make in BY_PATH.values():
-        check_values(options)
     path = name.partition(":")[2] if make in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
+    if path or name in DATASETS:
+        check_values(options)
     try:
         splits = called("data set", name, make, place, options=options)
     except ImportError as error:
         raise ImportError(f"the data set {name!r} needs {error.name}: install socrates-loss[train]") from error
     except ValueError as error:
-        if path and path not in str(error):  # such as too few images to split
+        named = isinstance(error, DataCorrupt) or str(error).startswith((str(place), "data set "))
+        if path and not named:  # such as too few images to split
             raise ValueError(f"{path}: {error}") from error
         raise
     if not isinstance(splits, Splits):

@@ -165,8 +165,7 @@ class Transform:
 
     def finish(self, images: Tensor, constants: Tensor) -> Tensor:
         """Resize to what the model sees and normalise: float32. Float images are overwritten: fresh memory is slow."""
-        side = self.size
         images = images.float()
-        if side is not None and images.shape[2:] != (side, side):
-            images = F.interpolate(images, size=(side, side), mode="bilinear", antialias=True)
+        if self.size is not None and images.shape[2:] != (self.size, self.size):
+            images = F.interpolate(images, size=self.size, mode="bilinear", antialias=True)
         return images.sub_(constants[0]).mul_(constants[1])

@@ -1,4 +1,4 @@
-"""Official files: where they come from, their checksums, fetching them once and extracting them safely."""
+"""Files of data: where official ones come from, fetched once and extracted safely, and what can be wrong with any."""
 
 from __future__ import annotations
 
@@ -16,9 +16,26 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .errors import DataCorrupt, DataNotFound
-
+THREADS = min(8, os.cpu_count() or 1)  # that read files
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
+class DataNotFound(FileNotFoundError):
+    """A data set's file is neither on the disk nor to be had from its usual source.
+
+    >>> raise DataNotFound("train_32x32.mat is missing: put it into the data folder")
+    Traceback (most recent call last):
+    socrates.data.download.DataNotFound: train_32x32.mat is missing: put it into the data folder
+    """
+
+
+class DataCorrupt(ValueError):
+    """A file is truncated, damaged or in another format than its name says.
+
+    >>> raise DataCorrupt("data_batch_1.bin: 100 bytes, expected records of 3073 bytes")
+    Traceback (most recent call last):
+    socrates.data.download.DataCorrupt: data_batch_1.bin: 100 bytes, expected records of 3073 bytes
+    """
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ def nothing_downloaded() -> Iterator[None]:
     >>> with nothing_downloaded():
     ...     fetch("svhn/test", Path("nowhere"))
     Traceback (most recent call last):
-    socrates.data.errors.DataNotFound: nowhere...test_32x32.mat is missing
+    socrates.data.download.DataNotFound: nowhere...test_32x32.mat is missing
     """
     before = DOWNLOADING.set(False)
     try:
@@ -121,8 +138,7 @@ def fetch_extracted(key: str, root: Path, folder: str) -> Path:
     target = root / folder
     if not target.is_dir():
         archive, expected = fetch(key, root), FILES[key].md5
-        found = hashed(archive, "md5")
-        if found != expected:
+        if (found := hashed(archive, "md5")) != expected:
             raise DataCorrupt(
                 f"{archive}: the MD5 checksum is {found}, expected {expected}: the file is damaged or another one; "
                 f"delete it to have it downloaded again"
@@ -131,7 +147,7 @@ def fetch_extracted(key: str, root: Path, folder: str) -> Path:
     return target
 
 
-def hashed(path: Path, algorithm: str) -> str:
+def hashed(path: Path, algorithm: str = "sha256") -> str:
     """The digest of a file's content."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with path.open("rb") as file:
@@ -148,23 +164,21 @@ def extract(archive: Path, root: Path, folder: str) -> None:
 
     def checked(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
         if PurePosixPath(member.name).parts[:1] not in ((), (folder,)):
-            raise ValueError(f"the member {member.name!r} lies outside of {folder}/")
+            raise ValueError(f"{member.name!r} lies outside of {folder}/")
         if not member.isfile() and not member.isdir():
-            raise ValueError(f"the member {member.name!r} is neither a file nor a folder")
+            raise ValueError(f"{member.name!r} is neither a file nor a folder")
         return tarfile.data_filter(member, target)
 
     with tempfile.TemporaryDirectory(prefix=".extracting-", dir=root) as temporary:
         try:
             with tarfile.open(archive, "r:*") as tar:
                 tar.extractall(temporary, filter=checked)
-        except tarfile.FilterError as error:
+        except (tarfile.FilterError, ValueError) as error:
             raise DataCorrupt(f"{archive}: the member {error}; nothing was extracted") from error
         except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno in OF_THE_DISK:
                 raise OSError(error.errno, f"{archive} cannot be extracted: {error.strerror}", str(root)) from error
             raise DataCorrupt(f"{archive}: not a whole archive ({error}): delete it and try again") from error
-        except ValueError as error:
-            raise DataCorrupt(f"{archive}: {error}; nothing was extracted") from error
         found = Path(temporary) / folder
         if not found.is_dir():
             raise DataCorrupt(f"{archive}: there is no folder {folder} in it: it is another archive")

@@ -16,7 +16,7 @@ from typing import Any
 from socrates.contracts import Splits
 
 from . import data_root
-from .download import hashed
+from .download import THREADS, hashed
 from .folder import list_parts
 from .resident import ResidentImages
 from .streamed import StreamedImages
@@ -108,18 +108,14 @@ def _of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tup
     looks = {name: os.stat(path) for name, path in files.items()}
     keys = {name: [look.st_size, look.st_mtime_ns] for name, look in looks.items()}
     missing = [name for name in files if known.get(name, [])[:2] != keys[name]]
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        hashed = dict(zip(missing, pool.map(_hash, (files[name] for name in missing)), strict=True))
-    hashes = {name: hashed.get(name) or known[name][2] for name in files}
+    with ThreadPoolExecutor(THREADS) as pool:
+        fresh = dict(zip(missing, pool.map(hashed, (files[name] for name in missing)), strict=True))
+    hashes = {name: fresh.get(name) or known[name][2] for name in files}
     if missing:
         settled = time.time_ns() - SETTLED
         _remember(memory, {name: [*keys[name], hashes[name]] for name in files if keys[name][1] < settled})
     lines = "".join(f"{name}\0{hashes[name]}\n" for name in sorted(files))
     return hashlib.sha256(os.fsencode(lines)).hexdigest(), sum(size for size, _ in keys.values())
-
-
-def _hash(path: Path) -> str:
-    return hashed(path, "sha256")
 
 
 def _recall(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .errors import DataNotFound
+from .download import THREADS, DataNotFound
 from .npz import TEST_FRACTION
 from .resident import resident_splits, statistics
 from .splits import Labelled, hold_out
@@ -93,7 +92,7 @@ def read_all(files: NDArray[Any], size: int, looks: dict[Path, Look]) -> NDArray
             images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
         return look
 
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         looks |= dict(zip(files, pool.map(read, range(len(files))), strict=True))
     return images.transpose(0, 3, 1, 2)
 

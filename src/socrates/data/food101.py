@@ -9,8 +9,7 @@ import numpy as np
 
 from socrates.contracts import Splits
 
-from .download import fetch_extracted
-from .errors import DataCorrupt, DataNotFound
+from .download import DataCorrupt, DataNotFound, fetch_extracted
 from .splits import Labelled, hold_out
 from .streamed import streamed_splits
 
@@ -34,10 +33,8 @@ def read_part(folder: Path, part: str, classes: list[str]) -> Labelled:
     wrong = [name for name, label in zip(names, labels, strict=True) if label < 0 or len(name.split("/")) != 2]
     if wrong:
         raise DataCorrupt(f"{list_path}: {wrong[0]!r} is not of the form CLASS/ID with a class of classes.txt")
-    there: set[str] = set()
-    for name in classes:
-        place = folder / "images" / name
-        there |= {f"{name}/{entry}" for entry in os.listdir(place)} if place.is_dir() else set()
+    places = [folder / "images" / name for name in classes]
+    there = {f"{place.name}/{entry}" for place in places if place.is_dir() for entry in os.listdir(place)}
     missing = [name for name in names if f"{name}.jpg" not in there]
     if missing:
         raise DataNotFound(

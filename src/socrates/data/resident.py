@@ -112,10 +112,9 @@ def statistics(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[floa
     >>> statistics(np.array([0, 255], np.uint8).reshape(2, 1, 1, 1))
     ((0.5,), (0.5,))
     """
-    mean, std = [], []
+    levels, mean, std = np.arange(256) / 255, [], []
     for channel in np.moveaxis(images, 1, 0):
         counts = np.bincount(channel.ravel(), minlength=256) / channel.size
-        levels = np.arange(256) / 255
         mean.append(float(counts @ levels))
         std.append(max(float(counts @ (levels - mean[-1]) ** 2) ** 0.5, 1 / 255))
     return tuple(mean), tuple(std)

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPLIT_SEED = 42
-Labelled = tuple[NDArray[Any], NDArray[np.int64]]  # samples, be they images or their files, and labels
+Integers = NDArray[np.int64]
+Labelled = tuple[NDArray[Any], Integers]  # samples, be they images or their files, and labels
 
 
-def validation_split(
-    num_samples: int, fraction: float = 0.1, seed: int = SPLIT_SEED
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def validation_split(num_samples: int, fraction: float = 0.1, seed: int = SPLIT_SEED) -> tuple[Integers, Integers]:
     """Indices of the training and of the validation samples: validation is the first `fraction` of a seeded shuffle.
 
     The shuffle is numpy's legacy one, so that the split is the one behind the paper's published numbers.
@@ -43,16 +42,7 @@ def hold_out(pair: Labelled, fraction: float = 0.1) -> tuple[Labelled, Labelled]
     return (pair[0][kept], pair[1][kept]), (pair[0][held], pair[1][held])
 
 
-def numbers(count: int) -> list[str]:
-    """Names of classes that are numbers.
-
-    >>> numbers(3)
-    ['0', '1', '2']
-    """
-    return [str(number) for number in range(count)]
-
-
-def stratified_subset(labels: NDArray[np.int64], num_samples: int, seed: int = SPLIT_SEED) -> NDArray[np.int64]:
+def stratified_subset(labels: Integers, num_samples: int, seed: int = SPLIT_SEED) -> Integers:
     """Sorted indices of a fixed subset in which each class keeps its share to within one sample.
 
     Whole samples of each share come first, then the largest remainders, ties to the lower class.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from socrates.contracts import Batch, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .errors import DataCorrupt, DataNotFound
+from .download import THREADS, DataCorrupt, DataNotFound
 from .resident import check_order
 from .splits import Labelled, hold_out
 
@@ -46,23 +47,19 @@ def as_rgb(image: Image) -> Image:
     """An opened image, decoded to RGB; grey levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255.
 
     Wider pixels, integers of 32 bits and floating point, are refused: no file says which value is white.
-    """
-    return (eight_bits(image) if image.mode[0] in "IF" else image).convert("RGB")
-
-
-def eight_bits(image: Image) -> Image:
-    """A grey image with 8 bits a pixel.
 
     >>> from PIL import Image
-    >>> eight_bits(Image.fromarray(np.array([[0, 257, 65_535]], np.uint16))).tobytes()
-    b'\\x00\\x01\\xff'
+    >>> as_rgb(Image.fromarray(np.array([[257, 65_535]], np.uint16))).tobytes()
+    b'\\x01\\x01\\x01\\xff\\xff\\xff'
     """
     from PIL import Image as pil
 
     # Pillow decodes 16 bits of some PNG and PGM files into mode I, where they keep their range.
     if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
         raise ValueError(f"its pixels have mode {image.mode}, 32 bits with no known white: save it with 8 or 16 bits")
-    return pil.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
+    if image.mode.startswith("I"):
+        image = pil.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
+    return image.convert("RGB")
 
 
 def centre_crop(image: Image, size: int, shrink: bool) -> Image:
@@ -90,6 +87,7 @@ def resized_crop(image: Image, draws: Tensor, size: int, scale: tuple[float, flo
     return image.crop((left, top, left + width, top + height)).resize((size, size), pil.Resampling.BILINEAR)
 
 
+@dataclass(eq=False, repr=False)
 class StreamedImages:
     """A split of image files; the transform's `size` is needed, its `scale` and `flip` augment.
 
@@ -105,40 +103,33 @@ class StreamedImages:
     [((2, 3, 32, 32), [0, 1])]
     """
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        labels: Tensor,
-        transform: Transform,
-        *,
-        shrink: bool = False,
-        workers: int | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
+    paths: Sequence[Path]
+    labels: Tensor
+    transform: Transform
+    _: KW_ONLY
+    shrink: bool = False
+    workers: int | None = None
+    device: torch.device | str = "cpu"
+
+    def __post_init__(self) -> None:
+        transform, num_labels = self.transform, len(self.labels)
         if transform.size is None or transform.padding or transform.degrees:
             raise ValueError(f"streamed images need a size and take a resized crop and a flip only, got {transform}")
-        if len(paths) != len(labels):
-            raise ValueError(f"each image needs one label, got {len(paths)} images and {len(labels)} labels")
-        self.paths, self.labels = list(paths), labels.long()
-        self.transform, self.size, self.shrink = transform, transform.size, shrink
-        self.workers = workers or min(8, os.cpu_count() or 1)
-        self.device = torch.device(device)
+        if len(self.paths) != num_labels:
+            raise ValueError(f"each image needs one label, got {len(self.paths)} images and {num_labels} labels")
+        self.labels, self.size = self.labels.long(), transform.size
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def to(self, device: torch.device | str) -> StreamedImages:
         """The same split, whose batches arrive on a device."""
-        return self._like(self.paths, self.labels.to(device), device)
+        return replace(self, labels=self.labels.to(device), device=device)
 
     def subset(self, index: Tensor) -> StreamedImages:
         """The samples at these positions, as a split of its own with positions from 0."""
         paths = [self.paths[i] for i in index.tolist()]
-        return self._like(paths, self.labels[index.to(self.labels.device)], self.device)
-
-    def _like(self, paths: list[Path], labels: Tensor, device: torch.device | str) -> StreamedImages:
-        settings = {"shrink": self.shrink, "workers": self.workers}
-        return StreamedImages(paths, labels, self.transform, device=device, **settings)
+        return replace(self, paths=paths, labels=self.labels[index.to(self.labels.device)])
 
     def _decode(self, position: int, draws: Tensor | None) -> Tensor:
         """One image, uint8 (size, size, 3); `draws` (TRIES + 1, 4) augment it."""
@@ -156,29 +147,25 @@ class StreamedImages:
     ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
-        constants = self.transform.constants(self.device)
+        constants = self.transform.constants(torch.device(self.device))
         chosen = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-        waiting: deque[list[Future[Tensor]]] = deque()
-        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="decode")
+        pool = ThreadPoolExecutor(self.workers or THREADS, thread_name_prefix="decode")
 
-        def submit(step: int) -> None:
+        def submit(step: int) -> list[Future[Tensor]]:
             draws: Sequence[Tensor | None] = [None] * batch_size
             if stream is not None:
                 draws = list(torch.rand(batch_size, TRIES + 1, 4, generator=stream.generator(step)))
-            pairs = zip(chosen[step].tolist(), draws, strict=False)
-            waiting.append([pool.submit(self._decode, *pair) for pair in pairs])
+            return [pool.submit(self._decode, *pair) for pair in zip(chosen[step].tolist(), draws, strict=False)]
 
         try:
-            for step in range(first_step, len(chosen) + AHEAD):
-                if step < len(chosen):
-                    submit(step)
-                if step < first_step + AHEAD:
-                    continue
+            submitted = map(submit, range(first_step, len(chosen)))  # each when it is asked for
+            waiting = deque(islice(submitted, AHEAD))
+            for index in chosen[first_step:]:
+                waiting.extend(islice(submitted, 1))
                 pixels = torch.stack([future.result() for future in waiting.popleft()])
                 pixels = pixels.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
-                index = chosen[step - AHEAD].to(self.device)
                 labels = self.labels[index.to(self.labels.device)].to(self.device)
-                yield Batch(self.transform.finish(pixels, constants), labels, index)
+                yield Batch(self.transform.finish(pixels, constants), labels, index.to(self.device))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -190,12 +177,12 @@ def streamed_splits(
 
     Normalised by ImageNet's mean and deviation; training takes random resized crops and flips, to `augment`.
     """
-    if "val" not in parts:
-        parts = parts | dict(zip(("train", "val"), hold_out(parts["train"]), strict=True))
+    train, val = (parts["train"], parts["val"]) if "val" in parts else hold_out(parts["train"])
     transform = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0))
     plain = transform.plain
-    train, val, test = (
-        StreamedImages(parts[name][0].tolist(), torch.from_numpy(parts[name][1]), each, shrink=shrink)
-        for name, each in (("train", transform if augment else plain), ("val", plain), ("test", plain))
-    )
-    return Splits(train, val, test, tuple(class_names), (3, size, size))
+
+    def split(part: Labelled, how: Transform) -> StreamedImages:
+        return StreamedImages(part[0].tolist(), torch.from_numpy(part[1]), how, shrink=shrink)
+
+    training = split(train, transform if augment else plain)
+    return Splits(training, split(val, plain), split(parts["test"], plain), tuple(class_names), (3, size, size))

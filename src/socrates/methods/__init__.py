@@ -33,8 +33,6 @@ METHODS: dict[str, Callable[..., Method]] = {
     **ABLATIONS,
 }
 
-NOT_OPTIONS = ("task",)  # what a method takes besides its options
-
 
 def factory(name: str) -> Callable[..., Method]:
     """The class or function of that name in `METHODS`, or the plug-in from outside.
@@ -51,7 +49,7 @@ def options(name: str) -> dict[str, Any]:
     >>> options("gamblers")
     {'reward': 2.2, 'start_epoch': 0}
     """
-    return options_of(factory(name), NOT_OPTIONS)
+    return options_of(factory(name), not_options=["task"])
 
 
 def build(name: str, task: Task, **options: Any) -> Method:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from inspect import getdoc, signature
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,31 +15,19 @@ from ..losses import uncertainty_penalty
 from ..losses.adaptive import AdaptiveTargetLoss, Step, moved_target
 from ..losses.inputs import at_least_single, check_gamma, true_class
 from ..names import options_of
-from .adaptive import Adaptive, socrates
-from .two_phase import two_phase
+from .adaptive import phases, socrates
 
 Penalty = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What Equation 1 is made of, one value per sample; `1 - target` is the weight of the unknown class."""
+class Terms(NamedTuple):
+    """What Equation 1 is made of, one value per sample."""
 
     log_p_true: Tensor
-    log_p_idk: Tensor
     focal: Tensor
     beta: Tensor
-    target: Tensor
-
-    @property
-    def true(self) -> Tensor:
-        """The part of the true class, without its focal term."""
-        return -self.target * self.log_p_true
-
-    @property
-    def unknown(self) -> Tensor:
-        """The part of the unknown class, without its focal term and beta."""
-        return -(1 - self.target) * self.log_p_idk
+    true: Tensor  # the part of the true class, without its focal term
+    unknown: Tensor  # the part of the unknown class, without its focal term and beta
 
 
 Formula = Callable[[Terms], Tensor]
@@ -125,11 +112,9 @@ def _best_wrong(p: Tensor, labels: Tensor) -> Tensor:
 class AblatedLoss(AdaptiveTargetLoss):
     """A variant of the Socrates loss: `formula` puts the terms together, `penalty` is its beta."""
 
-    def __init__(self, num_samples: int | None, formula: Formula, penalty: Penalty, gamma: float, **rest: Any) -> None:
+    def __init__(self, num_samples: int | None, gamma: float, formula: Formula, penalty: Penalty, **rest: Any) -> None:
         super().__init__(num_samples, **rest)
-        self.gamma = check_gamma(gamma)
-        self.formula = formula
-        self.penalty = penalty
+        self.gamma, self.formula, self.penalty = check_gamma(gamma), formula, penalty
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         z = at_least_single(logits)
@@ -139,8 +124,8 @@ class AblatedLoss(AdaptiveTargetLoss):
         # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1 finite at p = 1.
         p_wrong = (-torch.expm1(log_p_true)).clamp(min=torch.finfo(z.dtype).tiny)
         beta = self.penalty(log_p.exp(), labels)
-        loss = self.formula(Terms(log_p_true, log_p[:, -1], p_wrong**self.gamma, beta, target))
-        return Step(loss, target, beta.detach())
+        terms = Terms(log_p_true, p_wrong**self.gamma, beta, -target * log_p_true, -(1 - target) * log_p[:, -1])
+        return Step(self.formula(terms), target, beta.detach())
 
 
 def like_socrates(make: Any) -> Callable[..., Method]:
@@ -153,12 +138,8 @@ def like_socrates(make: Any) -> Callable[..., Method]:
 
 
 def _variant(task: Task, formula: Formula, penalty: Penalty, options: dict[str, Any]) -> Method:
-    """Both phases of a variant: targets of 1 before the start epoch, then adaptive ones."""
-    given = options_of(socrates, ["task"]) | options
-    start_epoch = given.pop("start_epoch")
-    first = AblatedLoss(None, formula, penalty, given["gamma"], alpha=1.0, target_over="all")
-    then = AblatedLoss(task.num_samples, formula, penalty, **given)
-    return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
+    loss = partial(AblatedLoss, formula=formula, penalty=penalty)
+    return phases(task, loss, **(options_of(socrates, ["task"]) | options))
 
 
 def ablation(formula: Formula) -> Callable[..., Method]:
@@ -196,17 +177,12 @@ def beta_fixed(task: Task, *, value: float = 0.25, when: Trailing = "true", **op
     return _variant(task, full, partial(fixed_penalty, value=value, when=when), options)
 
 
+FORMULAS = (
+    full, no_beta, no_focal, no_focal_unknown, no_focal_true, no_focal_no_beta, no_focal_unknown_no_beta,
+    no_focal_true_no_beta, no_target, no_target_no_focal,
+)  # fmt: skip
 ABLATIONS: dict[str, Callable[..., Method]] = {
-    "socrates:full": ablation(full),
-    "socrates:no-beta": ablation(no_beta),
-    "socrates:no-focal": ablation(no_focal),
-    "socrates:no-focal-unknown": ablation(no_focal_unknown),
-    "socrates:no-focal-true": ablation(no_focal_true),
-    "socrates:no-focal-no-beta": ablation(no_focal_no_beta),
-    "socrates:no-focal-unknown-no-beta": ablation(no_focal_unknown_no_beta),
-    "socrates:no-focal-true-no-beta": ablation(no_focal_true_no_beta),
-    "socrates:no-target": ablation(no_target),
-    "socrates:no-target-no-focal": ablation(no_target_no_focal),
+    **{f"socrates:{formula.__name__.replace('_', '-')}": ablation(formula) for formula in FORMULAS},
     "socrates:beta-known": beta_known,
     "socrates:beta-fixed": beta_fixed,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +11,44 @@ from torch import Tensor, nn
 from ..contracts import Batch, Method, Output, Task
 from ..losses import SATLoss, SocratesLoss
 from ..losses.adaptive import AdaptiveTargetLoss, TargetOver
-from .epoch_means import EpochMeans
 from .logits_only import KnownCrossEntropy
 from .two_phase import two_phase
+
+
+class EpochMeans(nn.Module):
+    """Sums of named per-sample values and how many there were; not part of a checkpoint, each epoch starts anew.
+
+    >>> means = EpochMeans("beta")
+    >>> means.add(torch.tensor([0.0, 1.0]))
+    >>> means.add(torch.tensor([1.0, 1.0]))
+    >>> means.read()
+    {'beta': tensor(0.7500)}
+    """
+
+    sums: Tensor
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        self.count = 0
+        self.register_buffer("sums", torch.zeros(len(names)), persistent=False)
+
+    @torch.no_grad()
+    def add(self, *values: Tensor) -> None:
+        """One tensor (B,) for each name, in their order."""
+        self.sums += torch.stack([value.sum() for value in values])
+        self.count += len(values[0])
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.sums = torch.zeros_like(self.sums)
+        self.count = 0
+
+    def read(self) -> dict[str, Tensor]:
+        """The mean of each name, as tensors on the device; nothing before the first sample."""
+        if not self.count:
+            return {}
+        return dict(zip(self.names, (self.sums / self.count).unbind(), strict=True))
 
 
 class Adaptive(Method):
@@ -64,7 +100,12 @@ def socrates(
         start_epoch: epochs before the targets begin to move
         target_over: whether targets follow the softmax over all outputs ("all") or the known classes ("known")
     """
-    then = SocratesLoss(task.num_samples, gamma, alpha, target_over=target_over)
+    return phases(task, SocratesLoss, start_epoch, gamma, alpha=alpha, target_over=target_over)
+
+
+def phases(task: Task, loss: Callable[..., AdaptiveTargetLoss], start_epoch: int, gamma: float, **rest: Any) -> Method:
+    """Both phases of a loss like Socrates': targets of 1 before the start epoch, then adaptive ones."""
+    then = loss(task.num_samples, gamma, **rest)
     # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
-    first = SocratesLoss(None, gamma, alpha=1.0)
+    first = loss(None, gamma, alpha=1.0, target_over="all")
     return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)

@@ -61,9 +61,8 @@ class Contrastive(CrossEntropy):
         logits = model.head(features)  # (B, C)
         confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
         loss = self.validation_loss(logits, batch.labels)
-        contrast = contrastive_loss(
-            features, batch.labels, confidence, self.correct.read(), self.errors.read(), self.temperature
-        )
+        keys = self.correct.read(), self.errors.read()
+        contrast = contrastive_loss(features, batch.labels, confidence, *keys, self.temperature)
         if self.training:
             self.pending = (batch.inputs, batch.labels, predicted)
         # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
@@ -94,8 +93,7 @@ class Contrastive(CrossEntropy):
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        saved = any(name.startswith(f"{prefix}encoder.") for name in state_dict)
-        if not saved:
+        if not any(name.startswith(f"{prefix}encoder.") for name in state_dict):
             self._forget()  # saved before the first epoch: the next start_epoch builds them
         elif self.encoder is None:
             raise RuntimeError(
@@ -116,13 +114,11 @@ def momentum_encoder(model: Classifier) -> Classifier:
 @torch.no_grad()
 def follow(encoder: nn.Module, model: nn.Module, momentum: float) -> None:
     """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied."""
-    theirs = model.state_dict(keep_vars=True)
-    pairs = [(mine, theirs[name]) for name, mine in encoder.state_dict(keep_vars=True).items()]
-    smooth = [(mine.detach(), their.detach()) for mine, their in pairs if mine.is_floating_point()]
-    get_ema_multi_avg_fn(momentum)([mine for mine, _ in smooth], [their for _, their in smooth], 0)
-    for mine, their in pairs:
-        if not mine.is_floating_point():
-            mine.copy_(their)
+    mine, theirs = encoder.state_dict(), model.state_dict()
+    smooth = [name for name, value in mine.items() if value.is_floating_point()]
+    get_ema_multi_avg_fn(momentum)([mine[name] for name in smooth], [theirs[name] for name in smooth], 0)
+    for name in mine.keys() - set(smooth):
+        mine[name].copy_(theirs[name])
 
 
 def ccl_sc(

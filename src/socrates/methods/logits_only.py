@@ -80,7 +80,7 @@ class Focal(LogitsOnly):
         return focal_loss(logits, labels, self.gamma).mean()
 
 
-class FLSD(LogitsOnly):
+class FLSD(Focal):
     """Sample-dependent focal loss (FLSD-53, Mukhoti et al. 2020): gamma 5 or 3 for hard samples, `gamma` for others.
 
     Options:
@@ -88,8 +88,7 @@ class FLSD(LogitsOnly):
     """
 
     def __init__(self, task: Task, *, gamma: float = 3.0) -> None:
-        super().__init__(task)
-        self.gamma = check_gamma(gamma)
+        super().__init__(task, gamma=gamma)
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return flsd_loss(logits, labels, self.gamma).mean()

@@ -38,8 +38,7 @@ class MetaCalibration(CrossEntropy):
                 f"mc needs a weight of at least 0 and rates above 0, got weight={weight}, "
                 f"virtual_rate={virtual_rate} and meta_rate={meta_rate}"
             )
-        self.weight = weight
-        self.virtual_rate = virtual_rate
+        self.weight, self.virtual_rate = weight, virtual_rate
         self.register_buffer("omega", torch.zeros(task.num_classes, task.num_classes))
         self.register_buffer("epsilon", torch.zeros(task.num_classes))
         self.adam = nn.ModuleDict({"omega": Adam(self.omega, meta_rate), "epsilon": Adam(self.epsilon, meta_rate)})
@@ -56,21 +55,17 @@ class MetaCalibration(CrossEntropy):
 
     def slopes(self, model: Any, batch: Batch, features: Tensor, logits: Tensor) -> list[Tensor]:
         """The gradient of the outer loss with respect to omega and epsilon, through the virtual step."""
-        meta = batch.meta
-        if meta is None:
+        if batch.meta is None:
             raise ValueError("mc needs a meta batch in every step: hold back meta_share of the training data for it")
         with torch.no_grad():
-            meta_features = model.features(meta.inputs)
+            meta_features = model.features(batch.meta.inputs)
         with torch.enable_grad():
             smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
             soft = smoothed_labels(batch.labels, *smoothing)
             weight, bias = virtual_head(model.head, features, logits, soft, self.virtual_rate)
-            outer = self.outer_loss(F.linear(meta_features.to(weight.dtype), weight, bias), meta.labels)
+            after = F.linear(meta_features.to(weight.dtype), weight, bias)
+            outer = F.cross_entropy(after, batch.meta.labels) + self.weight * dece(after, batch.meta.labels)
             return list(torch.autograd.grad(outer, smoothing))
-
-    def outer_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """What the smoothing is judged by: cross-entropy and calibration."""
-        return F.cross_entropy(logits, labels) + self.weight * dece(logits, labels)
 
 
 def virtual_head(
@@ -93,8 +88,7 @@ class Adam(nn.Module):
 
     def __init__(self, like: Tensor, rate: float, decay: tuple[float, float] = (0.9, 0.999)) -> None:
         super().__init__()
-        self.rate = rate
-        self.decay = decay
+        self.rate, self.decay = rate, decay
         self.register_buffer("mean", torch.zeros_like(like))
         self.register_buffer("square", torch.zeros_like(like))
         self.register_buffer("count", torch.zeros((), dtype=like.dtype))

@@ -31,8 +31,7 @@ class TwoPhase(Method):
         self.unknown_class = then.unknown_class
         self.needs_features = first.needs_features or then.needs_features
         self.meta_share = max(first.meta_share, then.meta_share)
-        self.first = first
-        self.then = then
+        self.first, self.then = first, then
         self.switch_epoch = self.first_whole_epoch = switch_epoch
         self.epoch = 0
 

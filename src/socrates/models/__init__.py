@@ -32,8 +32,6 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "vit_transfer": ViTTransfer,
 }
 
-NOT_OPTIONS = ("num_outputs", "image_shape")  # what a model takes besides its options
-
 
 def factory(name: str) -> Callable[..., nn.Module]:
     """The class or function of that name in `MODELS`, or the plug-in from outside.
@@ -50,7 +48,7 @@ def options(name: str) -> dict[str, Any]:
     >>> options("mlp")
     {'width': 128, 'depth': 2}
     """
-    return options_of(factory(name), NOT_OPTIONS)
+    return options_of(factory(name), not_options=["num_outputs", "image_shape"])
 
 
 def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **options: Any) -> nn.Module:

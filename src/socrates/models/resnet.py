@@ -32,8 +32,7 @@ class Padding(nn.Module):
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.stride = stride
-        self.added = after - before
+        self.stride, self.added = stride, after - before
 
     def forward(self, images: Tensor) -> Tensor:
         return F.pad(images[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
@@ -109,10 +108,12 @@ def stem(channels: int, width: int) -> list[nn.Module]:
 class HeResNet(ResNet):
     """6 n + 2 layers: three stages of n blocks, from `width` to 4 `width` channels."""
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], num_blocks: int, width: int) -> None:
+    num_blocks: int
+
+    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
         check_size("a ResNet for small images", image_shape, 4)
         block = partial(BasicBlock, shortcut=Padding)
-        super().__init__(num_outputs, stem(image_shape[0], width), block, width, [num_blocks] * 3)
+        super().__init__(num_outputs, stem(image_shape[0], width), block, width, [self.num_blocks] * 3)
         self.apply(init_kaiming)
 
 
@@ -126,8 +127,7 @@ class ResNet20(HeResNet):
     Linear(in_features=64, out_features=10, bias=True)
     """
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
-        super().__init__(num_outputs, image_shape, 3, width)
+    num_blocks = 3
 
 
 class ResNet110He(HeResNet):
@@ -137,8 +137,7 @@ class ResNet110He(HeResNet):
         width: channels of the first stage; each further one doubles them
     """
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
-        super().__init__(num_outputs, image_shape, 18, width)
+    num_blocks = 18
 
 
 class ResNet34(ResNet):

@@ -21,15 +21,8 @@ class VGG16(Classifier):
                 f"vgg16 needs images of 32x32, got {image_shape[1]}x{image_shape[2]}: "
                 f"use mlp, cnn or resnet20 for smaller images and resnet34 for larger"
             )
-        self.body = nn.Sequential(
-            *_convolutions(image_shape[0]),
-            nn.Flatten(),
-            nn.Dropout(0.5),
-            nn.Linear(512, 512),
-            nn.ReLU(),
-            nn.BatchNorm1d(512),
-            nn.Dropout(0.5),
-        )
+        dense = [nn.Dropout(0.5), nn.Linear(512, 512), nn.ReLU(), nn.BatchNorm1d(512), nn.Dropout(0.5)]
+        self.body = nn.Sequential(*_convolutions(image_shape[0]), nn.Flatten(), *dense)
         self.head = nn.Linear(512, num_outputs)
         self.apply(_init)
 
@@ -47,10 +40,7 @@ def _convolutions(channels: int) -> list[nn.Module]:
 
 
 def _init(module: nn.Module) -> None:
-    if isinstance(module, nn.Conv2d):
-        fan_out = math.prod(module.kernel_size) * module.out_channels
-        nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out))
-    elif isinstance(module, nn.Linear):
-        nn.init.normal_(module.weight, 0.0, 0.01)
     if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
+        fan_out = module.weight[:, 0].numel()  # of a convolution: its channels times the area of its kernel
+        nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out) if isinstance(module, nn.Conv2d) else 0.01)
         nn.init.zeros_(module.bias)

@@ -71,14 +71,8 @@ class Block(nn.Module):
     def __init__(self, dim: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
         self.attention = nn.Sequential(nn.LayerNorm(dim), Attention(dim, heads, dropout), nn.Dropout(dropout))
-        self.perceptron = nn.Sequential(
-            nn.LayerNorm(dim),
-            nn.Linear(dim, hidden),
-            nn.GELU(),
-            nn.Dropout(dropout),
-            nn.Linear(hidden, dim),
-            nn.Dropout(dropout),
-        )
+        within = [nn.LayerNorm(dim), nn.Linear(dim, hidden), nn.GELU(), nn.Dropout(dropout)]
+        self.perceptron = nn.Sequential(*within, nn.Linear(hidden, dim), nn.Dropout(dropout))
 
     def forward(self, tokens: Tensor) -> Tensor:
         tokens = tokens + self.attention(tokens)
@@ -90,8 +84,7 @@ class Attention(nn.Module):
 
     def __init__(self, dim: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads = heads
-        self.dropout = dropout
+        self.heads, self.dropout = heads, dropout
         self.queries_keys_values = nn.Linear(dim, 3 * dim)
         self.output = nn.Linear(dim, dim)
 
