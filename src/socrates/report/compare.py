@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -33,10 +33,6 @@ class Printed(Protocol):
     def caveat(self) -> str | Sequence[str]: ...
 
 
-def _nothing_printed(metric: str) -> Printed | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Compared:
     """A column, or a row of a transposed table: labelled results, how they are read, and what was printed of them."""
@@ -45,7 +41,7 @@ class Compared:
     results: Results | None
     scaler: str = "none"
     reading: str = USUAL_READING
-    printed: Callable[[str], Printed | None] = _nothing_printed  # by metric
+    printed: Mapping[str, Printed | None] = field(default_factory=dict)  # by metric
 
 
 class Block(NamedTuple):
@@ -151,7 +147,7 @@ def _printed(columns: Sequence[Compared], metrics: Sequence[str], letters: dict[
     cells: _Cells = {}
     for metric in metrics:
         for column in columns:
-            found = column.printed(metric)
+            found = column.printed.get(metric)
             if found is not None:
                 std = math.nan if found.std is None else found.std
                 caveats = [found.caveat] if isinstance(found.caveat, str) else found.caveat
