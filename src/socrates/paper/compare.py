@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..experiment import Experiment, resolve
 from ..report.results import Results
 from .grid import FINAL
@@ -39,9 +41,6 @@ def paper_setting(experiment: Experiment) -> PaperSetting | None:
     for name, setting in SETTINGS.items():
         final = FINAL[name].get(ours.method.name)
         theirs = final and resolve(final.experiment(setting, ours.seed))
-        if theirs and all(getattr(ours, field) == getattr(theirs, field) for field in COMPARED):
+        if theirs and ours == replace(theirs, keep_every=ours.keep_every):
             return setting
     return None
-
-
-COMPARED = ("dataset", "model", "num_train", "method", "optimization", "num_bins", "precision")

@@ -7,20 +7,15 @@ from dataclasses import dataclass, replace
 
 from ..experiment import Experiment, Part, resolve
 from ..names import unknown
+from ..report.vocabulary import METHODS
 from . import published
 from .settings import NUM_BINS, SETTINGS, PaperSetting, find_setting
 
 # The columns of the paper's tables. Its "MC" is `ce_dece`: what was trained under that name is cross-entropy + DECE,
 # without the meta-learning of the method's publication, which is our `mc`. Compare printed numbers with `ce_dece`.
 METHODS_OF_PAPER: dict[str, str] = {
-    "Socrates": "socrates",
-    "SAT": "sat",
-    "CCL-SC": "ccl_sc",
-    "Focal": "focal",
-    "FLSD": "flsd",
-    "Brier": "brier",
-    "MC": "ce_dece",
-    "CE": "ce",
+    "MC" if name == "ce_dece" else METHODS[name]: name
+    for name in ("socrates", "sat", "ccl_sc", "focal", "flsd", "brier", "ce_dece", "ce")
 }
 
 # From the paper's symbols to our options; MB is the batch size of the optimization. Left out: E_s where it is 0 for

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..names import unknown
+from ..report.compare import Printed
 
 TABLES = (
     "hyperparameters",
@@ -44,13 +45,8 @@ class CellKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Printed):
     """A printed number: metrics in percent; `caveat` holds keys of `CAVEATS`."""
-
-    mean: float
-    std: float | None = None  # where it is printed
-    emphasis: str = ""  # as printed: words out of bold, underline, italic
-    caveat: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
