@@ -11,11 +11,12 @@ import numpy as np
 
 from .. import pareto
 from ..records import Evaluation
-from ..report import vocabulary
 from ..report.compare import Block, Compared, compare
 from ..report.results import Results
 from ..report.statistics import mean_std
 from ..report.tables import NOTHING, Row, Table
+from ..report.vocabulary import SPLITS, short, with_scaler
+from ..report.vocabulary import SYMBOLS as GREEK
 from .compare import METRICS, printed
 from .grid import METHODS_OF_PAPER, SYMBOLS
 from .published import CAVEATS, find
@@ -48,18 +49,16 @@ def performance(data: RecipeData, name: str) -> list[Table]:
         columns: list[Compared] = []
         for title, scaler in wanted:
             theirs = printed(name, setting, METHODS_OF_PAPER[title], scaler)
-            label = vocabulary.with_scaler(title, scaler)
-            columns.append(Compared(label, groups.get(title), scaler, printed=theirs))
+            columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=theirs))
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
-    words = f"{vocabulary.SPLITS[split]} set performance"
-    title = f"{words} {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
+    title = f"{SPLITS[split]} set performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
     return [compare_as_printed(name, title, ("Setting",), blocks, split=split)]
 
 
 def over_epochs(data: RecipeData, name: str) -> list[Table]:
     """Validation accuracy and ECE of variants of Socrates at some epochs, one table a setting."""
-    words = f"Sensitivity to {vocabulary.SYMBOLS[name]}" if name in vocabulary.SYMBOLS else "Ablation"
+    words = f"Sensitivity to {GREEK[name]}" if name in GREEK else "Ablation"
     of_paper = f"cifar100-{name.partition('-')[2] or 'vgg16'}"  # the setting that the paper has it for
     tables: list[Table] = []
     for setting, groups in data.groups.items():
@@ -123,4 +122,4 @@ def _chosen(method: str, groups: Mapping[str, Results]) -> dict[str, str]:
     if experiment is None:
         return {}
     values = {**dict(experiment.method.options), "batch_size": experiment.optimization.batch_size}
-    return {option: vocabulary.short(value) for option, value in values.items()}
+    return {option: short(value) for option, value in values.items()}

@@ -7,10 +7,9 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates.experiment import Experiment, Kind, resolve
 from socrates.metrics import BinStats, predict
@@ -19,10 +18,8 @@ from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Predictions, Run
 
-from .results import Results
+from .results import Array, Results
 from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
-
-Array = NDArray[Any]
 
 
 class Skipped(NamedTuple):
@@ -102,23 +99,21 @@ def read_runs(directories: Iterable[Path], logits: bool = False) -> tuple[list[R
 
     With `logits`, those of the test split are read whole, so that a damaged file is found now.
     """
-    runs: list[RunData] = []
+    runs: dict[Experiment, RunData] = {}
     skipped: list[Skipped] = []
-    seen: dict[Experiment, Path] = {}
     for directory in directories:
         try:
             run = read_run(directory)
             if logits:
                 run.bins("test")
-            first = seen.setdefault(run.experiment, directory)
-            if first is not directory:
-                raise ValueError(f"the same experiment with the same seed as {first}")
-            runs.append(run)
+            first = runs.setdefault(run.experiment, run)
+            if first is not run:
+                raise ValueError(f"the same experiment with the same seed as {first.directory}")
         except (ValueError, OSError) as error:
             skipped.append(Skipped(directory, str(error) or type(error).__name__))
         except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # JSON of another shape than ours
             skipped.append(Skipped(directory, f"damaged ({type(error).__name__}: {error})"))
-    return runs, skipped
+    return list(runs.values()), skipped
 
 
 def read_run(directory: Path) -> RunData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .aggregate import Skipped
 from .compare import collapse_notes
@@ -97,12 +98,8 @@ def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Me
     rows: list[Row] = []
     for place, one, p in zip(others, found, holm([one.p for one in found]), strict=True):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
-        numbers = (
-            Cell(one.mean, n=one.n, mark=mark, form=signed),
-            Cell(one.low, form=signed),
-            Cell(one.high, form=signed),
-        )
+        mean, low, high = (Cell(value, form=signed) for value in (one.mean, one.low, one.high))
+        numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(p, form=".2g"), Cell(one.n, form=".0f"))
         words = verdict(one.mean, p, spec.larger_is_better)
-        cells = (members[chosen].label, *numbers, Cell(p, form=".2g"), Cell(one.n, form=".0f"), words)
-        rows.append(Row((heading, spec.head, members[place].label), cells))
+        rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, words)))
     return rows

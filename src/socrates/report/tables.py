@@ -193,10 +193,9 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     """
     from .latex import to_latex
 
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     forms = {"md": to_markdown(table), "tex": to_latex(table), "csv": to_csv(table)}
-    written = {folder / f"{table.name}.{ending}": text for ending, text in forms.items()}
+    written = {Path(folder, f"{table.name}.{ending}"): text for ending, text in forms.items()}
     for path, text in written.items():
         with replacing(path) as file:
             file.write(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
