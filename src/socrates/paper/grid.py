@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from ..experiment import Experiment, Part, resolve
+from ..experiment import Experiment, Part, resolve, usual_optimization
 from ..names import unknown
 from ..report.vocabulary import METHODS
 from . import published
@@ -62,9 +62,9 @@ class Hyperparameters:
         >>> Hyperparameters(Part("brier"), 64).experiment(SETTINGS["svhn-vgg16"]).optimization.batch_size
         64
         """
-        sgd = replace(setting.optimization(self.method.name), batch_size=self.batch_size)
-        run = Experiment(setting.dataset, setting.model, self.method, seed, num_bins=NUM_BINS, optimization=sgd)
-        return resolve(run)
+        dataset, model, method = setting.dataset, setting.model, self.method
+        sgd = replace(usual_optimization(dataset.name, model.name, method.name), batch_size=self.batch_size)
+        return resolve(Experiment(dataset, model, method, seed, num_bins=NUM_BINS, optimization=sgd))
 
 
 def _final(setting: str, method: str) -> Hyperparameters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..experiment import Optimization, Part, usual_optimization
+from ..experiment import Part, usual_optimization
 from ..names import unknown
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -33,15 +33,7 @@ class PaperSetting:
     @property
     def last_epoch(self) -> int:
         """The epoch of the test and validation tables."""
-        return self.optimization("socrates").epochs
-
-    def optimization(self, method: str) -> Optimization:
-        """How the paper trains a method in this setting.
-
-        >>> SETTINGS["svhn-vgg16"].optimization("ccl_sc").batch_size
-        64
-        """
-        return usual_optimization(self.dataset.name, self.model.name, method)
+        return usual_optimization(self.dataset.name, self.model.name, "socrates").epochs
 
 
 SETTINGS: dict[str, PaperSetting] = {

@@ -83,13 +83,12 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
 
 def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
-    settings = list(data.groups)
     rows: list[Row] = []
     for title, method in METHODS_OF_PAPER.items():
         chosen = [_chosen(title, groups) for groups in data.groups.values()]
         for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
             rows.append(Row((title, symbol, "ours"), tuple(own.get(option, NOTHING) for own in chosen)))
-            cells = [find(name, setting, method, symbol) for setting in settings]
+            cells = [find(name, setting, method, symbol) for setting in data.groups]
             if any(cells):
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
                 rows.append(Row((title, symbol, "published"), tuple(signs)))
@@ -99,7 +98,7 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         "Published values with * were taken from the method's own publication, without a search; there ours is "
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
-    heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, settings))
+    heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
     return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
 
 

@@ -17,6 +17,7 @@ from socrates.records import replacing
 from .markup import markup
 
 Place = Literal["best", "second"]
+Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
 DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
@@ -166,12 +167,7 @@ def to_csv(table: Table) -> str:
     return stream.getvalue()
 
 
-def to_html(
-    table: Table,
-    methods: Mapping[str, Any] | None = None,
-    hints: Mapping[str, str] | None = None,
-    sortable: bool = False,
-) -> str:
+def to_html(table: Table, methods: Names | None = None, hints: Names | None = None, sortable: bool = False) -> str:
     """For the page: best and second as classes, rows of collapsed runs marked, values for sorting.
 
     `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints` are shown when a head
