@@ -143,15 +143,13 @@ def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
 
     No two may be equal; `read_runs` gives no such two.
     """
-    gathered: dict[Setting, dict[Experiment, list[RunData]]] = {}
+    alike: dict[Experiment, list[RunData]] = {}
     for run in runs:
-        alike = dataclasses.replace(run.experiment, seed=0)
-        gathered.setdefault(setting_of(alike), {}).setdefault(alike, []).append(run)
-    found: dict[Setting, list[Results]] = {}
-    for setting, members in gathered.items():
-        ordered = [sorted(own, key=lambda run: run.experiment.seed) for own in members.values()]
-        found[setting] = list(map(results_of, labels(list(members)), ordered))
-    return found
+        alike.setdefault(dataclasses.replace(run.experiment, seed=0), []).append(run)
+    found: dict[Setting, dict[Experiment, list[RunData]]] = {}
+    for experiment, own in alike.items():
+        found.setdefault(setting_of(experiment), {})[experiment] = sorted(own, key=lambda run: run.experiment.seed)
+    return {setting: list(map(results_of, labels(list(own)), own.values())) for setting, own in found.items()}
 
 
 def setting_of(experiment: Experiment) -> Setting:

@@ -94,11 +94,10 @@ def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Me
     by_seed = [dict(zip(one.seeds, own, strict=True)) for one, own in zip(members, values, strict=True)]
     others = [place for place in range(len(members)) if place != chosen]
     found = [paired(by_seed[place], by_seed[chosen]) for place in others]
-    signed = f"+{spec.form}"
     rows: list[Row] = []
     for place, one, p in zip(others, found, holm([one.p for one in found]), strict=True):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
-        mean, low, high = (Cell(value, form=signed) for value in (one.mean, one.low, one.high))
+        mean, low, high = (Cell(value, form=f"+{spec.form}") for value in (one.mean, one.low, one.high))
         numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(p, form=".2g"), Cell(one.n, form=".0f"))
         words = verdict(one.mean, p, spec.larger_is_better)
         rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, words)))
