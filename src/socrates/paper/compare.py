@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from ..experiment import Experiment, resolve
 from ..report.results import Results
@@ -21,18 +21,18 @@ def published(results: Results, table: str, metric: str, scaler: str = "none") -
     setting = paper_setting(results.experiment) if results.experiment else None
     if setting is None:
         return None
-    method = results.method.name
-    table = "posthoc" if (table, method) == ("test", "ce") else table
-    return printed(table, setting.name, method + ("" if scaler == "none" else f"+{scaler}"))(metric)
+    table = "posthoc" if (table, results.method.name) == ("test", "ce") else table
+    return printed(table, setting.name, results.method.name, scaler).get(metric)
 
 
-def printed(table: str, row: str | int, column: str) -> Callable[[str], Published | None]:
+def printed(table: str, row: str | int, column: str, scaler: str = "none") -> dict[str, Published | None]:
     """What stands in a row and column of a table, by our name of the metric.
 
-    >>> printed("test", "cifar100-vgg16", "socrates")("ece").mean
+    >>> printed("test", "cifar100-vgg16", "socrates")["ece"].mean
     3.45
     """
-    return lambda metric: find(table, row, column, METRICS[metric]) if metric in METRICS else None
+    column += "" if scaler == "none" else f"+{scaler}"
+    return {ours: find(table, row, column, theirs) for ours, theirs in METRICS.items()}
 
 
 def paper_setting(experiment: Experiment) -> PaperSetting | None:
@@ -41,9 +41,6 @@ def paper_setting(experiment: Experiment) -> PaperSetting | None:
     for name, setting in SETTINGS.items():
         final = FINAL[name].get(ours.method.name)
         theirs = final and resolve(final.experiment(setting, ours.seed))
-        if theirs and all(getattr(ours, field) == getattr(theirs, field) for field in COMPARED):
+        if theirs and ours == replace(theirs, keep_every=ours.keep_every):
             return setting
     return None
-
-
-COMPARED = ("dataset", "model", "num_train", "method", "optimization", "num_bins", "precision")

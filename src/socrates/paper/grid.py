@@ -5,22 +5,17 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from ..experiment import Experiment, Part, resolve
+from ..experiment import Experiment, Part, resolve, usual_optimization
 from ..names import unknown
+from ..report.vocabulary import METHODS
 from . import published
-from .settings import SETTINGS, PaperSetting, find_setting
+from .settings import NUM_BINS, SETTINGS, PaperSetting, find_setting
 
 # The columns of the paper's tables. Its "MC" is `ce_dece`: what was trained under that name is cross-entropy + DECE,
 # without the meta-learning of the method's publication, which is our `mc`. Compare printed numbers with `ce_dece`.
 METHODS_OF_PAPER: dict[str, str] = {
-    "Socrates": "socrates",
-    "SAT": "sat",
-    "CCL-SC": "ccl_sc",
-    "Focal": "focal",
-    "FLSD": "flsd",
-    "Brier": "brier",
-    "MC": "ce_dece",
-    "CE": "ce",
+    "MC" if name == "ce_dece" else METHODS[name]: name
+    for name in ("socrates", "sat", "ccl_sc", "focal", "flsd", "brier", "ce_dece", "ce")
 }
 
 # From the paper's symbols to our options; MB is the batch size of the optimization. Left out: E_s where it is 0 for
@@ -36,7 +31,7 @@ SYMBOLS: dict[str, dict[str, str]] = {
     "ce_dece": {"MB": "batch_size"},
 }
 
-BATCH_SIZES = {"batch_size": (64, 128)}
+BATCH_SIZES: dict[str, tuple[int | float, ...]] = {"batch_size": (64, 128)}
 GRIDS: dict[str, dict[str, tuple[int | float, ...]]] = {
     "socrates": {"gamma": (1.0, 2.0, 3.0, 4.0), "alpha": (0.8, 0.9, 0.99, 0.999), **BATCH_SIZES},
     "sat": {"alpha": (0.9, 0.99, 0.999), "start_epoch": (0, 25, 50, 100, 150, 200), **BATCH_SIZES},
@@ -49,10 +44,7 @@ GRIDS: dict[str, dict[str, tuple[int | float, ...]]] = {
     },
     "focal": {"gamma": (1.0, 2.0, 3.0), **BATCH_SIZES},
     "flsd": {"gamma": (1.0, 2.0, 3.0), **BATCH_SIZES},
-    "brier": {**BATCH_SIZES},
-    "mc": {**BATCH_SIZES},
-    "ce_dece": {**BATCH_SIZES},
-    "ce": {**BATCH_SIZES},  # the paper gives no grid: that of the other methods without options
+    **dict.fromkeys(("brier", "mc", "ce_dece", "ce"), BATCH_SIZES),  # for CE the paper gives none: as those beside it
 }
 
 
@@ -70,8 +62,9 @@ class Hyperparameters:
         >>> Hyperparameters(Part("brier"), 64).experiment(SETTINGS["svhn-vgg16"]).optimization.batch_size
         64
         """
-        optimization = replace(setting.optimization(self.method.name), batch_size=self.batch_size)
-        return resolve(setting.experiment(self.method, seed, optimization))
+        dataset, model, method = setting.dataset, setting.model, self.method
+        sgd = replace(usual_optimization(dataset.name, model.name, method.name), batch_size=self.batch_size)
+        return resolve(Experiment(dataset, model, method, seed, num_bins=NUM_BINS, optimization=sgd))
 
 
 def _final(setting: str, method: str) -> Hyperparameters:
@@ -147,12 +140,8 @@ def tuning_experiments(setting: str, method: str) -> list[Experiment]:
     """
     found = find_setting(setting)
     final = FINAL[found.name][_known(method)]
-    points = [final] if final.original else candidates(method)
-    return [point.experiment(found) for point in points if _start_epoch(point) < found.last_epoch]
-
-
-def _start_epoch(choice: Hyperparameters) -> int:
-    return int(dict(choice.method.options).get("start_epoch") or 0)
+    runs = [point.experiment(found) for point in ([final] if final.original else candidates(method))]
+    return [run for run in runs if int(dict(run.method.options).get("start_epoch") or 0) < found.last_epoch]
 
 
 def _known(method: str) -> str:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ..names import unknown
+from ..report.compare import Printed
 
 TABLES = (
     "hyperparameters",
@@ -44,13 +45,8 @@ class CellKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Published:
+class Published(Printed):
     """A printed number: metrics in percent; `caveat` holds keys of `CAVEATS`."""
-
-    mean: float
-    std: float | None = None  # where it is printed
-    emphasis: str = ""  # as printed: words out of bold, underline, italic
-    caveat: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -74,9 +70,11 @@ def table(name: str) -> Mapping[CellKey, Published]:
     """
     if name not in TABLES:
         raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
-    cells = {
-        CellKey(line["row"], line["column"], line["metric"]): _published(line) for line in _lines(f"published/{name}")
-    }
+    cells: dict[CellKey, Published] = {}
+    for line in _lines(f"published/{name}"):
+        numbers = float(line["mean"]), float(line["std"]) if line["std"] else None
+        caveat = tuple(line["caveat"].split())
+        cells[CellKey(line["row"], line["column"], line["metric"])] = Published(*numbers, line["emphasis"], caveat)
     return MappingProxyType(cells)
 
 
@@ -88,13 +86,5 @@ def find(name: str, row: str | int, column: str | float, metric: str) -> Publish
     >>> find("alpha", 300, 0.999, "acc").mean
     71.74
     """
-    return table(name).get(CellKey(_key(row), _key(column), metric))
-
-
-def _key(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-def _published(line: dict[str, str]) -> Published:
-    std = float(line["std"]) if line["std"] else None
-    return Published(float(line["mean"]), std, line["emphasis"], tuple(line["caveat"].split()))
+    row, column = (place if isinstance(place, str) else f"{place:g}" for place in (row, column))
+    return table(name).get(CellKey(row, column, metric))

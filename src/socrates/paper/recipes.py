@@ -7,29 +7,77 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ..experiment import resolve
+from ..experiment import Experiment, Part, resolve
 from ..names import unknown
 from ..report.aggregate import Skipped
 from ..report.figures.compose import Drawing, write_drawing
 from ..report.tables import Table, write_table
+from ..report.vocabulary import SYMBOLS
+from ..report.write import noted
 from . import figures, tables
-from .grid import METHODS_OF_PAPER
-from .recipe_data import (
-    ABLATIONS,
-    ALPHAS,
-    BETAS,
-    GAMMAS,
-    Columns,
-    RecipeData,
-    Wanted,
-    gamma_alpha_grid,
-    gather,
-    methods,
-    searched,
-    varied,
-)
+from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
+from .recipe_data import RecipeData, Wanted, gather
 from .scales import Scale
 from .settings import SEEDS, SETTINGS, find_setting
+
+Columns = dict[str, Experiment]  # by the heading of the column, with any seed
+
+VARIED = {"gamma": (0.0, 1.0, 2.0, 3.0, 4.0), "alpha": (0.8, 0.9, 0.99, 0.999, 1.0)}
+BETAS = {
+    "β": "socrates",
+    "β known": "socrates:beta-known",
+    "β fixed": "socrates:beta-fixed",
+    "no β": "socrates:no-beta",
+}
+ABLATIONS = {
+    "Socrates": "socrates",
+    "no β": "socrates:no-beta",
+    "no focal": "socrates:no-focal",
+    "no focal (unknown)": "socrates:no-focal-unknown",
+    "no focal (true)": "socrates:no-focal-true",
+    "no focal, β": "socrates:no-focal-no-beta",
+    "no focal (unknown), β": "socrates:no-focal-unknown-no-beta",
+    "no focal (true), β": "socrates:no-focal-true-no-beta",
+    "no target": "socrates:no-target",
+    "no target, focal": "socrates:no-target-no-focal",
+}
+
+
+def methods(setting: str, names: Mapping[str, str] = METHODS_OF_PAPER) -> Columns:
+    """Methods of the paper, or ablations, with the final hyperparameters in that setting.
+
+    >>> list(methods("svhn-vgg16", {"Socrates": "socrates"})), methods("svhn-vgg16")["MC"].method
+    (['Socrates'], Part('ce_dece', weight=0.5))
+    """
+    return {title: final_experiment(setting, name) for title, name in names.items()}
+
+
+def varied(setting: str, options: Sequence[str] = tuple(VARIED)) -> Columns:
+    """Socrates' final hyperparameters with one of them varied.
+
+    >>> list(varied("cifar100-vgg16", ["gamma"]))
+    ['γ = 0', 'γ = 1', 'γ = 2', 'γ = 3', 'γ = 4']
+    """
+    final = final_experiment(setting, "socrates")
+    points = {f"{SYMBOLS[key]} = {value:g}": {key: value} for key in options for value in VARIED[key]}
+    usual = dict(final.method.options)
+    return {title: replace(final, method=Part("socrates", **(usual | own))) for title, own in points.items()}
+
+
+def gamma_by_alpha(setting: str) -> Columns:
+    """Socrates with every gamma and alpha of the paper's grid, and its final batch size."""
+    batch_size = final_choice(setting, "socrates").batch_size
+    grid = [run for run in tuning_experiments(setting, "socrates") if run.optimization.batch_size == batch_size]
+    return {f"γ = {o['gamma']:g}, α = {o['alpha']:g}": run for run in grid for o in [dict(run.method.options)]}
+
+
+def searched(setting: str) -> Columns:
+    """Every point of every method's grid; the heading is the method and a number."""
+    return {
+        f"{title} {number}": experiment
+        for title, method in METHODS_OF_PAPER.items()
+        for number, experiment in enumerate(tuning_experiments(setting, method), start=1)
+    }
 
 
 @dataclass(frozen=True)
@@ -44,13 +92,12 @@ class Recipe:
     columns: Callable[[str], Columns]
     make: Callable[[RecipeData, str], Sequence[Table] | Sequence[Drawing]]
     settings: tuple[str, ...] = tuple(SETTINGS)
-    searches: bool = False  # trains with the seeds of the search
 
     def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> Wanted:
         """The runs it needs, by setting and column, one a seed; the paper's settings and seeds if none are given."""
         found: Wanted = {}
         for setting in [find_setting(name) for name in settings or self.settings]:
-            own = seeds or (setting.tuning_seeds if self.searches else SEEDS)
+            own = seeds or (setting.tuning_seeds if self.columns is searched else SEEDS)
             found[setting.name] = {
                 title: [resolve(scale.experiment(setting.name, replace(experiment, seed=seed))) for seed in own]
                 for title, experiment in self.columns(setting.name).items()
@@ -62,26 +109,18 @@ VGG = ("cifar100-vgg16",)
 RESNET = ("cifar100-resnet110",)
 TRANSFER = ("cifar100-vit_transfer",)
 SCRATCH = tuple(name for name in SETTINGS if name not in TRANSFER)
-SOCRATES, SOCRATES_CE, SAT = (
-    partial(methods, names={title: METHODS_OF_PAPER[title] for title in titles})
-    for titles in (("Socrates",), ("Socrates", "CE"), ("SAT",))
-)
-GAMMA = partial(varied, option="gamma", values=GAMMAS, symbol="γ")
-ALPHA = partial(varied, option="alpha", values=ALPHAS, symbol="α")
+SOCRATES = partial(methods, names={"Socrates": "socrates"})
+SOCRATES_CE = partial(methods, names={"Socrates": "socrates", "CE": "ce"})
+SAT = partial(methods, names={"SAT": "sat"})
+GAMMA, ALPHA = (partial(varied, options=[option]) for option in VARIED)
 BETA = partial(methods, names=BETAS)
 ABLATION = partial(methods, names=ABLATIONS)
-
-
-def _gamma_and_alpha(setting: str) -> Columns:
-    return GAMMA(setting) | ALPHA(setting)
 
 
 RECIPES: dict[str, Recipe] = {
     "test": Recipe("Table 1", "test set performance", methods, tables.performance),
     "posthoc": Recipe("Table 2", "post-hoc scaling of Socrates and CE", SOCRATES_CE, tables.performance),
-    "hyperparameters": Recipe(
-        "Table 3", "final hyperparameters, searched", searched, tables.hyperparameters, searches=True
-    ),
+    "hyperparameters": Recipe("Table 3", "final hyperparameters, searched", searched, tables.hyperparameters),
     "gamma": Recipe("Table 4", "sensitivity to gamma", GAMMA, tables.over_epochs, VGG),
     "alpha": Recipe("Table 5", "sensitivity to alpha", ALPHA, tables.over_epochs, VGG),
     "beta": Recipe("Table 6", "sensitivity to beta", BETA, tables.over_epochs, VGG),
@@ -94,11 +133,9 @@ RECIPES: dict[str, Recipe] = {
     "transfer": Recipe("Figure 4", "transfer learning: Pareto and reliability", methods, figures.transfer, TRANSFER),
     "reliability": Recipe("Figure 5", "reliability diagrams", methods, figures.reliabilities, SCRATCH),
     "evolution-grid": Recipe(
-        "Figure 6", "beta and target for every gamma and alpha", gamma_alpha_grid, figures.evolution_grids, VGG
+        "Figure 6", "beta and target for every gamma and alpha", gamma_by_alpha, figures.evolution_grids, VGG
     ),
-    "pareto-gamma-alpha": Recipe(
-        "Figure 7", "Pareto for gamma and alpha", _gamma_and_alpha, figures.gamma_and_alpha, VGG
-    ),
+    "pareto-gamma-alpha": Recipe("Figure 7", "Pareto for gamma and alpha", varied, figures.gamma_and_alpha, VGG),
     "sat-unknown": Recipe(
         "Figure 8", "SAT's confidence in the unknown class against ECE", SAT, figures.sat_unknown, VGG + RESNET
     ),
@@ -111,9 +148,6 @@ RECIPES: dict[str, Recipe] = {
         "Figure 14", "transfer learning on test data", methods, figures.transfer_test, TRANSFER
     ),
 }
-
-
-MANY = ("all", "tables", "figures")
 
 
 def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
@@ -129,19 +163,16 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
     """
     if not names:
         raise ValueError(f"name tables or figures of the paper: {', '.join(RECIPES)}, or all, tables, figures")
-    found: dict[str, Recipe] = {}
     numbers = {name: recipe.number.lower().replace(" ", "") for name, recipe in RECIPES.items()}
+    choices = [*RECIPES, *numbers.values(), "all", "tables", "figures"]
+    found: dict[str, Recipe] = {}
     for name in names:
         plain = name.lower().replace(" ", "").replace("_", "-")
-        matching = {
-            known: RECIPES[known]
-            for known, number in numbers.items()
-            if plain in ("all", known, number, f"{number.rstrip('0123456789')}s")
-        }
-        if not matching:
-            known = [*RECIPES, *numbers.values(), *MANY]
-            raise ValueError(f"the paper has no table or figure {unknown(plain, known)}")
-        found |= matching
+        if plain not in choices:
+            raise ValueError(f"the paper has no table or figure {unknown(plain, choices)}")
+        for known, number in numbers.items():
+            if plain in ("all", known, number, f"{number.rstrip('0123456789')}s"):
+                found[known] = RECIPES[known]
     return found
 
 
@@ -158,7 +189,7 @@ def write_recipes(
             written[name] = []
             for made in recipe.make(data, name):
                 if isinstance(made, Table):
-                    written[name] += write_table(made, out / "tables")
+                    written[name] += write_table(noted(made, scale.note), out / "tables")
                 else:
                     written[name] += write_drawing(made, out / "figures", scale.note)
     return written, list(missing.values())

@@ -59,38 +59,35 @@ class LaptopScale:
     name: str = "laptop"
 
     @property
-    def num_train(self) -> int | None:
-        """Of the data set's training images; None for all of them."""
-        return None if self.dataset == "digits" else LAPTOP_IMAGES
+    def num_images(self) -> int:
+        """To train with: what digits has, some of the others."""
+        return 300 if self.dataset == "digits" else LAPTOP_IMAGES
 
     @property
     def note(self) -> str:
         """For every output."""
-        images = "300" if self.num_train is None else f"{self.num_train:,}"
         return (
-            f"Laptop scale: {images} training images of {self.dataset}, small models and {LAPTOP_EPOCHS} epochs stand "
-            f"in for the paper's settings; these numbers do not compare with the published ones."
+            f"Laptop scale: {self.num_images:,} training images of {self.dataset}, small models and {LAPTOP_EPOCHS} "
+            f"epochs stand in for the paper's settings; these numbers do not compare with the published ones."
         )
 
     def experiment(self, setting: str, experiment: Experiment) -> Experiment:
         """The stand-in for a run of the paper."""
         before = experiment.optimization
+        optimization = Optimization(
+            LAPTOP_EPOCHS,
+            max(1, before.batch_size // BATCH_DIVISOR),
+            halve_every=self.epoch(setting, before.halve_every),
+            milestones=tuple(self.epoch(setting, epoch) for epoch in before.milestones),
+        )
         return replace(
             experiment,
             dataset=Part(self.dataset),
             model=STAND_INS[setting],
             method=self._method(setting, experiment.method),
-            num_train=self.num_train,
+            num_train=None if self.dataset == "digits" else self.num_images,
             keep_every=LAPTOP_EPOCHS,
-            optimization=replace(
-                before,
-                epochs=LAPTOP_EPOCHS,
-                batch_size=max(1, before.batch_size // BATCH_DIVISOR),
-                learning_rate=Optimization().learning_rate,
-                backbone_factor=1.0,
-                halve_every=self.epoch(setting, before.halve_every),
-                milestones=tuple(self.epoch(setting, epoch) for epoch in before.milestones),
-            ),
+            optimization=optimization,
         )
 
     def epoch(self, setting: str, epoch: int) -> int:
@@ -111,11 +108,11 @@ class LaptopScale:
 
     def _method(self, setting: str, method: Part) -> Part:
         options: dict[str, Value] = dict(method.options)
-        if options.get("start_epoch"):
-            options["start_epoch"] = self.epoch(setting, int(options["start_epoch"]))  # type: ignore[arg-type]
-        if "queue_size" in options:
-            share = (self.num_train or 300) / 45_000
-            options["queue_size"] = max(SMALLEST_QUEUE, round(share * int(options["queue_size"])))  # type: ignore
+        start, queue = (int(options.get(name) or 0) for name in ("start_epoch", "queue_size"))
+        if start:
+            options["start_epoch"] = self.epoch(setting, start)
+        if queue:
+            options["queue_size"] = max(SMALLEST_QUEUE, round(self.num_images / 45_000 * queue))
         return Part(method.name, **options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..experiment import Experiment, Optimization, Part, usual_optimization
+from ..experiment import Part, usual_optimization
 from ..names import unknown
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -20,55 +20,32 @@ class PaperSetting:
     ('CIFAR-100, ViT transfer', Part('cifar100', image_size=224), 50)
     """
 
-    name: str
+    title: str
     dataset: Part
     model: Part
-    dataset_title: str
-    model_title: str
     tuning_seeds: tuple[int, ...] = SEEDS
 
     @property
-    def title(self) -> str:
-        """Both titles, for headings."""
-        return f"{self.dataset_title}, {self.model_title}"
+    def name(self) -> str:
+        """Its key in `SETTINGS`."""
+        return f"{self.dataset.name}-{self.model.name}"
 
     @property
     def last_epoch(self) -> int:
         """The epoch of the test and validation tables."""
-        return self.optimization("socrates").epochs
-
-    def optimization(self, method: str) -> Optimization:
-        """How the paper trains a method in this setting.
-
-        >>> SETTINGS["svhn-vgg16"].optimization("ccl_sc").batch_size
-        64
-        """
-        return usual_optimization(self.dataset.name, self.model.name, method)
-
-    def experiment(self, method: Part, seed: int = 1, optimization: Optimization | None = None) -> Experiment:
-        """A run in this setting, with the paper's optimization unless another is given.
-
-        >>> SETTINGS["cifar100-vgg16"].experiment(Part("focal", gamma=1.0), seed=2).num_bins
-        10
-        """
-        chosen = optimization or self.optimization(method.name)
-        return Experiment(self.dataset, self.model, method, seed, num_bins=NUM_BINS, optimization=chosen)
+        return usual_optimization(self.dataset.name, self.model.name, "socrates").epochs
 
 
 SETTINGS: dict[str, PaperSetting] = {
     setting.name: setting
     for setting in (
-        PaperSetting("cifar10-vgg16", Part("cifar10"), Part("vgg16"), "CIFAR-10", "VGG-16"),
-        PaperSetting("svhn-vgg16", Part("svhn"), Part("vgg16"), "SVHN", "VGG-16"),
-        PaperSetting(
-            "food101-resnet34", Part("food101"), Part("resnet34"), "Food-101", "ResNet-34", tuning_seeds=(1, 2, 3)
-        ),
-        PaperSetting("cifar100-vgg16", Part("cifar100"), Part("vgg16"), "CIFAR-100", "VGG-16"),
-        PaperSetting("cifar100-resnet110", Part("cifar100"), Part("resnet110"), "CIFAR-100", "ResNet-110"),
-        PaperSetting("cifar100-vit", Part("cifar100"), Part("vit"), "CIFAR-100", "ViT"),
-        PaperSetting(
-            "cifar100-vit_transfer", Part("cifar100", image_size=224), Part("vit_transfer"), "CIFAR-100", "ViT transfer"
-        ),
+        PaperSetting("CIFAR-10, VGG-16", Part("cifar10"), Part("vgg16")),
+        PaperSetting("SVHN, VGG-16", Part("svhn"), Part("vgg16")),
+        PaperSetting("Food-101, ResNet-34", Part("food101"), Part("resnet34"), tuning_seeds=(1, 2, 3)),
+        PaperSetting("CIFAR-100, VGG-16", Part("cifar100"), Part("vgg16")),
+        PaperSetting("CIFAR-100, ResNet-110", Part("cifar100"), Part("resnet110")),
+        PaperSetting("CIFAR-100, ViT", Part("cifar100"), Part("vit")),
+        PaperSetting("CIFAR-100, ViT transfer", Part("cifar100", image_size=224), Part("vit_transfer")),
     )
 }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -15,23 +15,19 @@ from ..report.compare import Block, Compared, compare
 from ..report.results import Results
 from ..report.statistics import mean_std
 from ..report.tables import NOTHING, Row, Table
-from ..report.vocabulary import with_scaler
-from ..report.write import noted
+from ..report.vocabulary import SPLITS, short, with_scaler
+from ..report.vocabulary import SYMBOLS as GREEK
 from .compare import METRICS, printed
 from .grid import METHODS_OF_PAPER, SYMBOLS
 from .published import CAVEATS, find
-from .recipe_data import ABLATIONS, BETAS, RecipeData
+from .recipe_data import RecipeData
 from .settings import SETTINGS
 
 EPOCHS = (25, 50, 75, 100, 150, 200, 250, 300)  # of the sensitivity and ablation tables
 SCALERS = ("none", "temperature", "vector", "matrix")
-SENSITIVITY = {
-    "gamma": ("Sensitivity to γ", "cifar100-vgg16"),  # and the setting that the paper has it for
-    "alpha": ("Sensitivity to α", "cifar100-vgg16"),
-    "beta": ("Sensitivity to β", "cifar100-vgg16"),
-    "ablation-vgg16": ("Ablation", "cifar100-vgg16"),
-    "ablation-resnet110": ("Ablation", "cifar100-resnet110"),
-}
+
+# Methods are columns, whatever their number, as in the paper.
+compare_as_printed = partial(compare, metrics=tuple(METRICS), caveats=CAVEATS, across="methods")
 
 
 def at_epoch(results: Results, epoch: int) -> Results:
@@ -52,49 +48,47 @@ def performance(data: RecipeData, name: str) -> list[Table]:
     for setting, groups in data.groups.items():
         columns: list[Compared] = []
         for title, scaler in wanted:
-            cell = printed(name, setting, METHODS_OF_PAPER[title] + ("" if scaler == "none" else f"+{scaler}"))
-            columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=cell))
+            theirs = printed(name, setting, METHODS_OF_PAPER[title], scaler)
+            columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=theirs))
         blocks.append(Block((data.scale.title(setting),), columns))
-    words = "Validation set" if name == "validation" else "Test set"
-    title = f"{words} performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
-    return [_compared(data, name, title, "Setting", blocks, split="val" if name == "validation" else "test")]
+    split = "val" if name == "validation" else "test"
+    title = f"{SPLITS[split]} set performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
+    return [compare_as_printed(name, title, ("Setting",), blocks, split=split)]
 
 
 def over_epochs(data: RecipeData, name: str) -> list[Table]:
     """Validation accuracy and ECE of variants of Socrates at some epochs, one table a setting."""
-    words, of_paper = SENSITIVITY[name]
+    words = f"Sensitivity to {GREEK[name]}" if name in GREEK else "Ablation"
+    of_paper = f"cifar100-{name.partition('-')[2] or 'vgg16'}"  # the setting that the paper has it for
     tables: list[Table] = []
     for setting, groups in data.groups.items():
         last = SETTINGS[setting].last_epoch
         blocks: list[Block] = []
         for epoch in EPOCHS:
             ours = data.scale.epoch(setting, round(epoch * last / EPOCHS[-1]))
-            columns = [
-                Compared(title, at_epoch(group, ours), printed=printed(name, epoch, _column(title)))
-                if setting == of_paper
-                else Compared(title, at_epoch(group, ours))
-                for title, group in groups.items()
-            ]
+            columns: list[Compared] = []
+            for title, group in groups.items():
+                column = title.partition(" = ")[2] or group.method.name
+                theirs = printed(name, epoch, column) if setting == of_paper else {}
+                columns.append(Compared(title, at_epoch(group, ours), printed=theirs))
             blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
         title = f"{words}: {data.scale.title(setting)}, validation set"
         ends = [data.scale.epoch(setting, last // half) for half in (2, 1)]
         chosen = {epoch: best for epoch in ends if (best := _best(groups, epoch))}
         notes = [f"By the Pareto rule the best at epoch {epoch} is {best}." for epoch, best in chosen.items()]
         file = name if len(data.groups) == 1 else f"{name}-{setting}"
-        tables.append(_compared(data, file, title, "Epoch", blocks, metrics=("accuracy", "ece"), notes=notes))
+        tables.append(compare_as_printed(file, title, ("Epoch",), blocks, metrics=("accuracy", "ece"), notes=notes))
     return tables
 
 
 def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
-    settings = list(data.groups)
-    chosen = {setting: _chosen(groups) for setting, groups in data.groups.items()}
     rows: list[Row] = []
     for title, method in METHODS_OF_PAPER.items():
+        chosen = [_chosen(title, groups) for groups in data.groups.values()]
         for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
-            ours = [_option(chosen[setting].get(title), option) for setting in settings]
-            cells = [find(name, setting, method, symbol) for setting in settings]
-            rows.append(Row((title, symbol, "ours"), tuple(ours)))
+            rows.append(Row((title, symbol, "ours"), tuple(own.get(option, NOTHING) for own in chosen)))
+            cells = [find(name, setting, method, symbol) for setting in data.groups]
             if any(cells):
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
                 rows.append(Row((title, symbol, "published"), tuple(signs)))
@@ -104,19 +98,8 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         "Published values with * were taken from the method's own publication, without a search; there ours is "
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
-    heads = ("Method", "Hyperparameter", "Source", *(data.scale.title(setting) for setting in settings))
-    return [noted(Table(name, "Final hyperparameters", heads, tuple(rows), notes), data.scale.note)]
-
-
-def _compared(data: RecipeData, name: str, title: str, head: str, blocks: Sequence[Block], **more: Any) -> Table:
-    """Methods are columns, whatever their number, as in the paper."""
-    more = {"metrics": tuple(METRICS), "caveats": CAVEATS, "across": "methods", **more}
-    return noted(compare(name, title, (head,), blocks, **more), data.scale.note)
-
-
-def _column(title: str) -> str:
-    """Where the paper prints a variant."""
-    return (BETAS | ABLATIONS).get(title) or title.split(" = ")[1]
+    heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
+    return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
 
 
 def _best(groups: Mapping[str, Results], epoch: int) -> str | None:
@@ -127,23 +110,15 @@ def _best(groups: Mapping[str, Results], epoch: int) -> str | None:
         accuracy, ece, cw_ece = (mean_std(found.values(name))[0] for name in ("accuracy", "ece", "cw_ece"))
         if not group.collapses and all(map(math.isfinite, (accuracy, ece, cw_ece))):
             points[title] = 1 - accuracy, ece, cw_ece
-    return pareto.best(points, key=lambda title: points[title]) if points else None
+    return pareto.best(points, key=points.__getitem__) if points else None
 
 
-def _chosen(groups: Mapping[str, Results]) -> dict[str, Results]:
-    """The best candidate of each method."""
-    chosen: dict[str, Results] = {}
-    for method in METHODS_OF_PAPER:
-        own = {title: group for title, group in groups.items() if title.rpartition(" ")[0] == method}
-        best = _best(own, max((len(group.epochs) for group in own.values()), default=0))
-        if best:
-            chosen[method] = own[best]
-    return chosen
-
-
-def _option(group: Results | None, option: str) -> str:
-    if group is None:
-        return NOTHING
-    if option == "batch_size":
-        return str(group.experiment.optimization.batch_size) if group.experiment else NOTHING
-    return f"{dict(group.method.options)[option]:g}"
+def _chosen(method: str, groups: Mapping[str, Results]) -> dict[str, str]:
+    """The hyperparameters of the method's best candidate, as they are printed."""
+    own = {title: group for title, group in groups.items() if title.rpartition(" ")[0] == method}
+    best = _best(own, max((len(group.epochs) for group in own.values()), default=0))
+    experiment = own[best].experiment if best else None
+    if experiment is None:
+        return {}
+    values = {**dict(experiment.method.options), "batch_size": experiment.optimization.batch_size}
+    return {option: short(value) for option, value in values.items()}

@@ -7,22 +7,19 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from socrates.experiment import Experiment, Kind, Part, resolve
+from socrates.experiment import Experiment, Kind, resolve
 from socrates.metrics import BinStats, predict
 from socrates.metrics.binning import bin_stats
 from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Reading
-from socrates.records import EpochRecord, Evaluation, Predictions, Run
+from socrates.records import Evaluation, Predictions, Run
 
-from .results import Results
+from .results import Array, Results
 from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
-
-Array = NDArray[Any]
 
 
 class Skipped(NamedTuple):
@@ -67,48 +64,34 @@ class RunData:
 
 
 class Setting(NamedTuple):
-    """Where methods can be compared: the same data, model and length of training."""
+    """Where methods can be compared: the same data, model and length of training, all of which the title tells."""
 
-    dataset: Part
-    model: Part
-    num_train: int | None
-    epochs: int
     title: str
 
 
 def results_of(label: str, runs: Sequence[RunData]) -> Results:
-    """The runs of one method, by seed, under a label."""
-    epochs = min((run.curves["epoch"] for run in runs), key=len)
-    missing = np.full(len(epochs), np.nan)
+    """Runs that differ in their seeds alone, under a label."""
+    first, epochs = runs[0].experiment, runs[0].curves["epoch"]
+    evaluations, seeds = [run.evaluation for run in runs], [run.experiment.seed for run in runs]
+    collapses = {run.experiment.seed: run.collapsed for run in runs if run.collapsed}
     names = dict.fromkeys(name for run in runs for name in run.curves)
+    missing = np.full(len(epochs), np.nan)
+    curves = {name: np.stack([run.curves.get(name, missing) for run in runs]) for name in names}
 
     def bins(split: str, reading: str) -> list[BinStats]:
         found = [run.bins(split) for run in runs]
         return [own.get(reading) or own[USUAL_READING] for own in found if own]
 
-    return Results(
-        label,
-        runs[0].experiment.method,
-        [run.evaluation for run in runs],
-        [run.experiment.seed for run in runs],
-        {run.experiment.seed: run.collapsed for run in runs if run.collapsed},
-        epochs,
-        {name: np.stack([run.curves.get(name, missing)[: len(epochs)] for run in runs]) for name in names},
-        bins,
-        runs[0].experiment,
-        runs,
-    )
+    return Results(label, first.method, evaluations, seeds, collapses, epochs, curves, bins, first, runs)
 
 
 def find_runs(roots: Path | str | Iterable[Path | str]) -> list[Path]:
     """Directories that hold a run, at or below the roots, in order of their names."""
-    given = [roots] if isinstance(roots, Path | str) else list(roots)
-    found: set[Path] = set()
-    for root in map(Path, given):
+    given = [Path(root) for root in ([roots] if isinstance(roots, Path | str) else roots)]
+    for root in given:
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder: give a run directory or a folder of them")
-        found |= {path.parent for path in root.rglob("experiment.json")}
-    return sorted(found)
+    return sorted({path.parent for root in given for path in root.rglob("experiment.json")})
 
 
 def read_runs(directories: Iterable[Path], logits: bool = False) -> tuple[list[RunData], list[Skipped]]:
@@ -116,23 +99,21 @@ def read_runs(directories: Iterable[Path], logits: bool = False) -> tuple[list[R
 
     With `logits`, those of the test split are read whole, so that a damaged file is found now.
     """
-    runs: list[RunData] = []
+    runs: dict[Experiment, RunData] = {}
     skipped: list[Skipped] = []
-    seen: dict[Experiment, Path] = {}
     for directory in directories:
         try:
             run = read_run(directory)
             if logits:
                 run.bins("test")
-            first = seen.setdefault(run.experiment, directory)
-            if first is not directory:
-                raise ValueError(f"the same experiment with the same seed as {first}")
-            runs.append(run)
+            first = runs.setdefault(run.experiment, run)
+            if first is not run:
+                raise ValueError(f"the same experiment with the same seed as {first.directory}")
         except (ValueError, OSError) as error:
             skipped.append(Skipped(directory, str(error) or type(error).__name__))
         except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # JSON of another shape than ours
             skipped.append(Skipped(directory, f"damaged ({type(error).__name__}: {error})"))
-    return runs, skipped
+    return list(runs.values()), skipped
 
 
 def read_run(directory: Path) -> RunData:
@@ -144,8 +125,10 @@ def read_run(directory: Path) -> RunData:
     if not run.finished:
         last = "; the command that started it evaluates and finishes it" if len(records) == epochs else ""
         raise ValueError(f"unfinished: {len(records)} of {epochs} epochs are done{last}")
-    curves = _columns(records)
-    if curves.get("epoch", np.empty(0)).tolist() != list(range(1, epochs + 1)):
+    names = dict.fromkeys(name for record in records for name in record.values)
+    curves = {"epoch": np.array([record.epoch for record in records], dtype=float)}
+    curves |= {name: np.array([record.value(name) for record in records], dtype=float) for name in names}
+    if curves["epoch"].tolist() != list(range(1, epochs + 1)):
         raise ValueError(f"damaged: epochs.jsonl has {len(records)} lines that are not those of epochs 1 to {epochs}")
     evaluation = run.evaluation()
     for path in (run.predictions_path(split, evaluation.epoch) for split in ("val", "test")):
@@ -156,49 +139,43 @@ def read_run(directory: Path) -> RunData:
 
 
 def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
-    """Runs by setting, and there by everything but the seed; of two runs with one seed the first counts.
+    """Runs by setting, and there by everything but the seed, in the order of the seeds.
 
-    `read_runs` gives no such two.
+    No two may be equal; `read_runs` gives no such two.
     """
-    gathered: dict[Experiment, dict[int, RunData]] = {}
+    alike: dict[Experiment, list[RunData]] = {}
     for run in runs:
-        alike = dataclasses.replace(run.experiment, seed=0)
-        gathered.setdefault(alike, {}).setdefault(run.experiment.seed, run)
-    by_setting: dict[Setting, list[Experiment]] = {}
-    for experiment in gathered:
-        by_setting.setdefault(setting_of(experiment), []).append(experiment)
-    return {
-        setting: [
-            results_of(label, [run for _, run in sorted(gathered[one].items())])
-            for label, one in zip(labels(members), members, strict=True)
-        ]
-        for setting, members in by_setting.items()
-    }
+        alike.setdefault(dataclasses.replace(run.experiment, seed=0), []).append(run)
+    found: dict[Setting, dict[Experiment, list[RunData]]] = {}
+    for experiment, own in alike.items():
+        found.setdefault(setting_of(experiment), {})[experiment] = sorted(own, key=lambda run: run.experiment.seed)
+    return {setting: list(map(results_of, labels(list(own)), own.values())) for setting, own in found.items()}
 
 
 def setting_of(experiment: Experiment) -> Setting:
     """The setting of an experiment.
 
+    >>> from socrates.experiment import Part
     >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300)).title
     'digits, cnn (width 16), 300 training images, 300 epochs'
     """
-    num_train, epochs = experiment.num_train, experiment.optimization.epochs
     words = [_described(experiment, "dataset"), _described(experiment, "model")]
-    words += [f"{num_train:,} training images"] if num_train is not None else []
-    title = ", ".join([*words, f"{epochs} epochs"])
-    return Setting(experiment.dataset, experiment.model, num_train, epochs, title)
+    words += [f"{experiment.num_train:,} training images"] if experiment.num_train is not None else []
+    return Setting(", ".join([*words, f"{experiment.optimization.epochs} epochs"]))
 
 
 def labels(experiments: Sequence[Experiment]) -> list[str]:
     """A short name of each experiment among the others: its method, and more where that does not tell them apart.
 
+    >>> from socrates.experiment import Part
     >>> parts = Part("digits"), Part("mlp")
     >>> one = Experiment(*parts, Part("focal", gamma=2.0))
     >>> labels([one, dataclasses.replace(one, num_bins=10), Experiment(*parts, Part("ce"))])
     ['Focal, num_bins 15', 'Focal, num_bins 10', 'CE']
     """
     names = [method_label(experiment, experiments) for experiment in experiments]
-    plain = [_flat(experiment) for experiment in experiments]
+    further = ("num_bins", "keep_every", "precision")  # what may differ within a setting and is not the method
+    plain = [{key: getattr(one, key) for key in further} | vars(one.optimization) for one in experiments]
     full: list[str] = []
     for name, own in zip(names, plain, strict=True):
         rivals = [other for rival, other in zip(names, plain, strict=True) if rival == name]
@@ -210,6 +187,7 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
 def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> str:
     """A method for legends and table heads: its options that are not at their defaults, or not the same among others.
 
+    >>> from socrates.experiment import Part
     >>> one = Experiment(Part("digits"), Part("mlp"), Part("socrates", gamma=1.0))
     >>> other = dataclasses.replace(one, method=Part("socrates", alpha=0.9))
     >>> method_label(one), method_label(other), method_label(one, [one, other])
@@ -221,18 +199,6 @@ def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> st
     shown = differing | set(experiment.changed("method"))
     options = [f"{SYMBOLS.get(key, key)}={short(value)}" for key, value in method.options if key in shown]
     return " ".join([method_title(method.name), *options])
-
-
-def _columns(records: list[EpochRecord]) -> dict[str, Array]:
-    names = dict.fromkeys(name for record in records for name in record.values)
-    columns = {name: np.array([record.value(name) for record in records], dtype=float) for name in names}
-    return {"epoch": np.array([record.epoch for record in records], dtype=float), **columns}
-
-
-def _flat(experiment: Experiment) -> dict[str, Any]:
-    """What may differ within a setting and is not the method."""
-    settings = dataclasses.asdict(experiment.optimization)
-    return {key: getattr(experiment, key) for key in ("num_bins", "keep_every", "precision")} | settings
 
 
 def _described(experiment: Experiment, kind: Kind) -> str:

@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .results import Results
 from .statistics import mean_std
 from .tables import DAGGER, Cell, Row, Table, emphasis
-from .vocabulary import COMPARED, METRICS, USUAL_READING
+from .vocabulary import COMPARED, METRICS, USUAL_READING, Metric
 
 MAX_COLUMNS = 9
 
 
-class Printed(Protocol):
+@dataclass(frozen=True)
+class Printed:
     """A published number in the unit of its metric; its caveats are sentences, or keys of `caveats`."""
 
-    @property
-    def mean(self) -> float: ...
-    @property
-    def std(self) -> float | None: ...
-    @property
-    def caveat(self) -> str | Sequence[str]: ...
-
-
-def _nothing_printed(metric: str) -> Printed | None:
-    return None
+    mean: float
+    std: float | None = None  # where it is printed
+    emphasis: str = ""  # as printed: words out of bold, underline, italic
+    caveat: str | tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Compared:
     results: Results | None
     scaler: str = "none"
     reading: str = USUAL_READING
-    printed: Callable[[str], Printed | None] = _nothing_printed  # by metric
+    printed: Mapping[str, Printed | None] = field(default_factory=dict)  # by metric
 
 
 class Block(NamedTuple):
@@ -109,40 +104,36 @@ def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "te
     """
     cells: _Cells = {}
     for spec in map(METRICS.__getitem__, metrics):
-        row = [_cell(column, spec.name, split) for column in columns]
+        row = [_cell(column, spec, split) for column in columns]
         means = [cell.mean if spec.ranked and not cell.mark else math.nan for cell in row]
         for column, cell, place in zip(columns, row, emphasis(means, spec.larger_is_better, spec.form), strict=True):
             cells[column.label, spec.name] = dataclasses.replace(cell, emphasis=place)
     return cells
 
 
-def collapse_notes(blocks: Sequence[Block]) -> list[str]:
-    """What the dagger stands for: which runs of which methods collapsed, and how.
+def collapse_notes(found: Sequence[tuple[Results, str]]) -> list[str]:
+    """What the dagger stands for: which runs of which methods collapsed, and how; results come with where they are.
 
     >>> collapse_notes([])
     []
     """
-    found = [
-        (column.results, keys[0] if keys else "") for keys, columns in blocks for column in columns if column.results
-    ]
     notes: dict[str, None] = {}
     for one, where in found:
         others = [results.collapses for results, _ in found if results.label == one.label]
         place = f" ({where})" if any(other != one.collapses for other in others) else ""
-        by_reason = {
-            reason: [seed for seed, why in one.collapses.items() if why == reason] for reason in one.collapses.values()
-        }
-        words = "; ".join(f"{reason} (seed {', '.join(map(str, seeds))})" for reason, seeds in by_reason.items())
+        seeds: dict[str, list[str]] = {}
+        for seed, reason in one.collapses.items():
+            seeds.setdefault(reason, []).append(str(seed))
+        words = "; ".join(f"{reason} (seed {', '.join(own)})" for reason, own in seeds.items())
         if words:
             notes[f"{DAGGER} {one.label}{place} collapsed and is not ranked: {words}."] = None
     return list(notes)
 
 
-def _cell(column: Compared, metric: str, split: str) -> Cell:
-    spec = METRICS[metric]
+def _cell(column: Compared, spec: Metric, split: str) -> Cell:
     if column.results is None:
         return Cell(math.nan, form=spec.form)
-    values = spec.factor * column.results.values(metric, column.scaler, split, column.reading)
+    values = spec.factor * column.results.values(spec.name, column.scaler, split, column.reading)
     mark = DAGGER if column.results.collapses else ""
     return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
 
@@ -151,7 +142,7 @@ def _printed(columns: Sequence[Compared], metrics: Sequence[str], letters: dict[
     cells: _Cells = {}
     for metric in metrics:
         for column in columns:
-            found = column.printed(metric)
+            found = column.printed.get(metric)
             if found is not None:
                 std = math.nan if found.std is None else found.std
                 caveats = [found.caveat] if isinstance(found.caveat, str) else found.caveat
@@ -161,11 +152,12 @@ def _printed(columns: Sequence[Compared], metrics: Sequence[str], letters: dict[
 
 
 def _usual_notes(blocks: Sequence[Block]) -> list[str]:
-    counts = sorted({len(column.results.seeds) for block in blocks for column in block.columns if column.results})
-    least, most = (counts or [0])[0], (counts or [0])[-1]
+    found = [(one.results, "".join(keys[:1])) for keys, columns in blocks for one in columns if one.results]
+    counts = [len(results.seeds) for results, _ in found]
+    least, most = min(counts, default=0), max(counts, default=0)
     seeds = f"{least} to {most} seeds" if least < most else f"{least} seed{'s' * (least != 1)}"
     ranks = "bold is best and underlined second in a metric, ranked as printed"
-    return [f"Mean ± standard deviation (n - 1) over {seeds}; {ranks}.", *collapse_notes(blocks)]
+    return [f"Mean ± standard deviation (n - 1) over {seeds}; {ranks}.", *collapse_notes(found)]
 
 
 def _letter(number: int) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from .compare import Block, Compared, Printed, compare, ranked
 from .results import Results
 from .tables import NOTHING, Cell, Row, Table
-from .vocabulary import FEWEST, METRICS, READINGS, SCALERS, SPLITS, USUAL_READING, scaler_of, with_scaler
+from .vocabulary import COMPARED, FEWEST, METRICS, READINGS, SCALERS, SPLITS, USUAL_READING, scaler_of, with_scaler
 
 Settings = Mapping[str, Sequence[Results]]
 Published = Callable[[Results, str, str, str], Printed | None]  # results, table, metric and scaler
@@ -36,17 +36,14 @@ def performance_table(
     """
     plain = len(settings) > 1 and all(len({one.title for one in own}) == len(own) for own in settings.values())
     kind = "posthoc" if scaled else {"test": "test", "val": "validation"}[split]
-    blocks = [
-        Block(
-            (heading,),
-            [
-                dataclasses.replace(column, printed=_lookup(published, kind, column))
-                for one in own
-                for column in columns_of(one, one.title if plain else one.label, scaled)
-            ],
-        )
-        for heading, own in settings.items()
-    ]
+    blocks: list[Block] = []
+    for heading, own in settings.items():
+        columns: list[Compared] = []
+        for one in own:
+            for column in columns_of(one, one.title if plain else one.label, scaled):
+                theirs = {name: published(one, kind, name, column.scaler) for name in COMPARED} if published else {}
+                columns.append(dataclasses.replace(column, printed=theirs))
+        blocks.append(Block((heading,), columns))
     words = ", ".join(f"{scaler.short} {scaler.long}" for scaler in SCALERS.values() if scaler.short)
     notes = [f"{words}, each fitted on the validation split."] if scaled else []
     if any(one.unknown_class for own in settings.values() for one in own):
@@ -112,8 +109,3 @@ def columns_of(results: Results, label: str, scaled: bool, reading: str = USUAL_
     """The unscaled column, or one for each scaler that the results can have."""
     names = [name for name, scaler in SCALERS.items() if results.unknown_class or not scaler.needs_unknown]
     return [Compared(with_scaler(label, name), results, name, reading) for name in (names if scaled else ["none"])]
-
-
-def _lookup(published: Published | None, kind: str, column: Compared) -> Callable[[str], Printed | None]:
-    results = column.results
-    return lambda metric: published(results, kind, metric, column.scaler) if published and results else None

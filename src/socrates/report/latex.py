@@ -14,7 +14,8 @@ from .tables import Cell, Table, unrepeated
 LATEX_ROWS = 40  # on a page
 LATEX_WORDS = 40  # characters; longer ones are broken into lines
 # "[" and "*" are in braces, or they would be taken for options after the end of a row.
-SPECIAL = str.maketrans(json.loads(asset("latex.json")))
+SPECIAL: dict[str, str] = json.loads(asset("latex.json"))
+KNOWN = re.compile("[ -~À-ÖØ-öø-ÿ]")  # to LaTeX by itself
 
 
 def to_latex(table: Table, standalone: bool = False) -> str:
@@ -50,9 +51,8 @@ def to_latex(table: Table, standalone: bool = False) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    made = jinja2.Environment(  # braces are LaTeX's own
-        "<%", "%>", "<<", ">>", "<#", "#>", trim_blocks=True, keep_trailing_newline=True, autoescape=False
-    )
+    # Braces are LaTeX's own.
+    made = jinja2.Environment("<%", "%>", "<<", ">>", "<#", "#>", trim_blocks=True, keep_trailing_newline=True)
     made.loader = jinja2.FunctionLoader(asset)
     made.filters |= {"text": _latex_text, "cell": _latex_cell, "unrepeated": unrepeated}
     return made
@@ -75,9 +75,5 @@ def _latex_cell(cell: Cell | str) -> str:
 
 def _latex_text(text: str) -> str:
     """Escaped; letters that LaTeX does not know by itself are given by their number."""
-    known = re.sub(
-        r"[^ -~À-ÖØ-öø-ÿ]",
-        lambda match: match[0] if ord(match[0]) in SPECIAL else f"[U+{ord(match[0]):04X}]",
-        " ".join(text.split()),
-    )
-    return known.translate(SPECIAL)
+    letters = " ".join(text.split())
+    return "".join(SPECIAL.get(one) or (one if KNOWN.match(one) else f"{{[}}U+{ord(one):04X}{{]}}") for one in letters)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .aggregate import Skipped
-from .compare import Block, Compared, collapse_notes
+from .compare import collapse_notes
 from .comparisons import Settings
 from .results import Results
 from .statistics import holm, mean_std, paired, verdict
 from .tables import DAGGER, Cell, Row, Table
-from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, SPLITS, USUAL_READING
+from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, USUAL_READING, Metric
 
 
 def significance_table(
-    settings: Settings,
-    split: str = "test",
-    reading: str = USUAL_READING,
-    metrics: Sequence[str] = COMPARED,
-    against: int | None = None,
+    settings: Settings, reading: str = USUAL_READING, metrics: Sequence[str] = COMPARED, against: int | None = None
 ) -> Table:
-    """Every method against a reference, paired over their common seeds: is the difference larger than seed noise?
+    """Every method against a reference on test data, paired over their common seeds: is it more than seed noise?
 
     The reference is the one at the place `against`, or that of `reference`.
 
@@ -31,23 +28,21 @@ def significance_table(
     rows: list[Row] = []
     for heading, members in settings.items():
         for metric in metrics if len(members) > 1 else ():
-            chosen = reference(members, metric, split, reading) if against is None else against
-            rows += _differences(heading, members, chosen, metric, split, reading)
+            chosen = reference(members, metric, reading) if against is None else against
+            rows += _differences(heading, members, chosen, METRICS[metric], reading)
     heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p (Holm)", "Seeds")
-    blocks = [Block((heading,), [Compared(one.label, one) for one in own]) for heading, own in settings.items()]
     notes = (
         "Difference: method minus reference, mean over the seeds that both have; Acc and calibration errors in points.",
         "The interval is that of one comparison, by the paired t distribution. p is corrected by Holm's rule for all "
         "comparisons of a metric in a setting; the verdict follows p at 0.05.",
         "Where no Socrates was run, or several were, the reference is the one with the best mean; as the same numbers "
         "chose it, differences to it look larger than they are.",
-        *collapse_notes(blocks),
+        *collapse_notes([(one, heading) for heading, own in settings.items() for one in own]),
     )
-    title = f"{SPLITS[split]} differences against seed noise"
-    return Table(f"{split}-significance", title, (*heads, "Verdict"), tuple(rows), notes)
+    return Table("test-significance", "Test differences against seed noise", (*heads, "Verdict"), tuple(rows), notes)
 
 
-def reference(members: Sequence[Results], metric: str, split: str = "test", reading: str = USUAL_READING) -> int:
+def reference(members: Sequence[Results], metric: str, reading: str = USUAL_READING) -> int:
     """The place of those that others are held against: the best Socrates if it was run, else the best of all.
 
     Collapsed ones are taken only if there is no other.
@@ -56,7 +51,7 @@ def reference(members: Sequence[Results], metric: str, split: str = "test", read
 
     def order(place: int) -> tuple[bool, bool, float]:
         one = members[place]
-        mean = sign * mean_std(one.values(metric, "none", split, reading))[0]
+        mean = sign * mean_std(one.values(metric, reading=reading))[0]
         return bool(one.collapses), one.title != METHODS["socrates"], math.inf if math.isnan(mean) else mean
 
     return min(range(len(members)), key=order)
@@ -68,20 +63,16 @@ def runs_table(settings: Settings) -> Table:
     >>> runs_table({}).heads[:4]
     ('Run', 'Setting', 'Method', 'Seed')
     """
+    specs = [METRICS[metric] for metric in FEWEST]
     rows: list[Row] = []
-    for heading, groups in settings.items():
-        for group in groups:
-            for run in group.runs:
-                specs = [METRICS[metric] for metric in FEWEST]
-                numbers = [
-                    Cell(spec.factor * run.evaluation.value("none", "test", USUAL_READING, spec.name), form=spec.form)
-                    for spec in specs
-                ]
-                epochs, seconds = Cell(run.curves["epoch"][-1], form=".0f"), Cell(run.seconds, form=".1f")
-                words = (heading, group.label, str(run.experiment.seed))
-                rows.append(Row((run.directory.name,), (*words, epochs, *numbers, run.collapsed or "", seconds)))
-    numbers = [METRICS[metric].head for metric in FEWEST]
-    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *numbers, "Collapsed", "Seconds")
+    found = [(heading, one, run) for heading, own in settings.items() for one in own for run in one.runs]
+    for heading, group, run in found:
+        values = run.evaluation.values("none", "test", USUAL_READING)
+        numbers = [Cell(spec.factor * values.get(spec.name, math.nan), form=spec.form) for spec in specs]
+        epochs, seconds = Cell(run.curves["epoch"][-1], form=".0f"), Cell(run.seconds, form=".1f")
+        words = (heading, group.label, str(run.experiment.seed))
+        rows.append(Row((run.directory.name,), (*words, epochs, *numbers, run.collapsed or "", seconds)))
+    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *(spec.head for spec in specs), "Collapsed", "Seconds")
     notes = ("Accuracy and ECE of the test split, without scaling; unknown is an answer, and never a right one.",)
     return Table("runs", "Runs", heads, tuple(rows), notes)
 
@@ -97,22 +88,17 @@ def skipped_table(skipped: Sequence[Skipped]) -> Table:
     return Table("skipped", "Directories left out", ("Directory", "Reason"), rows)
 
 
-def _differences(
-    heading: str, members: Sequence[Results], chosen: int, metric: str, split: str, reading: str
-) -> list[Row]:
+def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Metric, reading: str) -> list[Row]:
     """The rows of one family of comparisons: a metric in a setting."""
-    spec = METRICS[metric]
-    by_seed = [
-        dict(zip(one.seeds, spec.factor * one.values(metric, "none", split, reading), strict=True)) for one in members
-    ]
+    values = [spec.factor * one.values(spec.name, reading=reading) for one in members]
+    by_seed = [dict(zip(one.seeds, own, strict=True)) for one, own in zip(members, values, strict=True)]
     others = [place for place in range(len(members)) if place != chosen]
     found = [paired(by_seed[place], by_seed[chosen]) for place in others]
     rows: list[Row] = []
     for place, one, p in zip(others, found, holm([one.p for one in found]), strict=True):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
-        numbers = [Cell(value, form=f"+{spec.form}") for value in (one.low, one.high)]
-        cells = (Cell(one.mean, n=one.n, mark=mark, form=f"+{spec.form}"), *numbers, Cell(p, form=".2g"))
+        mean, low, high = (Cell(value, form=f"+{spec.form}") for value in (one.mean, one.low, one.high))
+        numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(p, form=".2g"), Cell(one.n, form=".0f"))
         words = verdict(one.mean, p, spec.larger_is_better)
-        cells = (members[chosen].label, *cells, Cell(one.n, form=".0f"), words)
-        rows.append(Row((heading, spec.head, members[place].label), cells))
+        rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, words)))
     return rows

@@ -142,7 +142,7 @@ def _differences(
         return {"": Markup('<p class="empty">There is only one method.</p>')}
     found: dict[str, str] = {}
     for against in (None, *_references(members)):
-        table = significance_table({heading: members}, "test", reading, FEWEST, against)
+        table = significance_table({heading: members}, reading, FEWEST, against)
         found["" if against is None else str(against)] = html(table.without_first_key())
     return found
 

@@ -18,10 +18,6 @@ from .vocabulary import USUAL_READING, method_title
 Array = NDArray[Any]
 
 
-def _no_bins(split: str, reading: str) -> Sequence[BinStats]:
-    return ()
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """What was measured under a label: once, or by a run for each seed.
@@ -37,7 +33,7 @@ class Results:
     collapses: Mapping[int, str] = field(default_factory=dict)
     epochs: Array = field(default_factory=lambda: np.empty(0))
     curves: Mapping[str, Array] = field(default_factory=dict)
-    bins: Callable[[str, str], Sequence[BinStats]] = _no_bins
+    bins: Callable[[str, str], Sequence[BinStats]] = lambda split, reading: ()
     experiment: Experiment | None = None  # of the first run, if there were runs
     runs: Sequence[Any] = ()
 
@@ -96,12 +92,9 @@ def bands(members: Sequence[Results], name: str, factor: float = 1.0) -> list[Ba
 
     The deviation has n - 1 below it; where only one run has a value, the band is as thin as the line.
     """
-    curves = [(one, 1 - one.curve("val_accuracy") if name == "error" else one.curve(name)) for one in members]
-    return [
-        Band(one.label, one.epochs, *mean_and_band(factor * values))
-        for one, values in curves
-        if np.isfinite(values).any()
-    ]
+    curves = [1 - one.curve("val_accuracy") if name == "error" else one.curve(name) for one in members]
+    found = [(one, values) for one, values in zip(members, curves, strict=True) if np.isfinite(values).any()]
+    return [Band(one.label, one.epochs, *mean_and_band(factor * values)) for one, values in found]
 
 
 def mean_and_band(values: Array) -> tuple[Array, Array, Array]:
@@ -111,10 +104,7 @@ def mean_and_band(values: Array) -> tuple[Array, Array, Array]:
     >>> mean, high.round(2)
     (array([ 2., 2., nan]), array([3.41, 2. , nan]))
     """
-    known = np.isfinite(values)
-    count = known.sum(axis=0)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
-    squares = np.where(known, values - mean, 0.0) ** 2
-    spread = np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1))
+    known = np.ma.masked_invalid(values)
+    mean = known.mean(axis=0).filled(np.nan)
+    spread = known.std(axis=0, ddof=1).filled(0.0)  # none of a single value
     return mean, mean - spread, mean + spread

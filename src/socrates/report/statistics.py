@@ -71,13 +71,10 @@ def holm(ps: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, float("nan"), 0.03])
     [0.03, 0.06, nan, 0.06]
     """
-    order = sorted((index for index, p in enumerate(ps) if not math.isnan(p)), key=lambda index: ps[index])
-    corrected = [math.nan] * len(ps)
-    least = 0.0
-    for place, index in enumerate(order):
-        least = max(least, min((len(order) - place) * ps[index], 1.0))
-        corrected[index] = least
-    return corrected
+    corrected = np.array(ps, dtype=float)
+    order = np.argsort(corrected)[: np.isfinite(corrected).sum()]  # NaN comes last
+    corrected[order] = np.maximum.accumulate(np.minimum(corrected[order] * np.arange(len(order), 0, -1), 1.0))
+    return corrected.tolist()
 
 
 def verdict(mean: float, p: float, larger_is_better: bool) -> str:

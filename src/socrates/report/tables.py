@@ -17,6 +17,7 @@ from socrates.records import replacing
 from .markup import markup
 
 Place = Literal["best", "second"]
+Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
 DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
@@ -118,9 +119,7 @@ def emphasis(values: Sequence[float], larger_is_better: bool, form: str = ".2f")
     """
     printed = [float(format(value, form)) for value in values]
     levels = sorted({value for value in printed if math.isfinite(value)}, reverse=larger_is_better)
-    if len(levels) < 2:
-        return [None] * len(printed)
-    places: dict[float, Place] = {levels[0]: "best", levels[1]: "second"}
+    places: dict[float, Place] = {levels[0]: "best", levels[1]: "second"} if len(levels) > 1 else {}
     return [places.get(value) for value in printed]
 
 
@@ -157,24 +156,18 @@ def to_csv(table: Table) -> str:
     ECE,CE,0.3333333333333333,,1,,,
     ECE,Verdict,,,,,,good
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    remarked, remark = (["remark"], [table.remark]) if table.remark else ([], [])
-    heads = map(_csv_text, table.heads[: table.num_keys])
-    writer.writerow([*heads, "column", "mean", "std", "n", "emphasis", "mark", "words", *remarked])
+    remark = {"remark": table.remark} if table.remark else {}
+    keys, columns = table.heads[: table.num_keys], table.heads[table.num_keys :]
+    lines: list[list[Any]] = [[*keys, "column", "mean", "std", "n", "emphasis", "mark", "words", *remark]]
     for row in table.rows:
-        keys = [_csv_text(key) for key in row.keys]
-        for column, cell in zip(table.heads[table.num_keys :], row.cells, strict=True):
-            writer.writerow([*keys, _csv_text(column), *_csv_fields(cell), *map(_csv_text, remark)])
+        for column, cell in zip(columns, row.cells, strict=True):
+            lines.append([*row.keys, column, *_csv_fields(cell), *remark.values()])
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(map(_csv_safe, line) for line in lines)
     return stream.getvalue()
 
 
-def to_html(
-    table: Table,
-    methods: Mapping[str, Any] | None = None,
-    hints: Mapping[str, str] | None = None,
-    sortable: bool = False,
-) -> str:
+def to_html(table: Table, methods: Names | None = None, hints: Names | None = None, sortable: bool = False) -> str:
     """For the page: best and second as classes, rows of collapsed runs marked, values for sorting.
 
     `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints` are shown when a head
@@ -183,10 +176,8 @@ def to_html(
     >>> to_html(Table("t", "T", ("a", "b"), (Row(("x < y",), (Cell(-1.0, emphasis="best"),)),)))
     '<table>...<th scope="row">x &lt; y</th><td class="best" data-value="-1">−1.00</td></tr></tbody></table>'
     """
-    bad = [any(isinstance(cell, Cell) and DAGGER in cell.mark for cell in row.cells) for row in table.rows]
-    rows = [(keys, row, collapsed) for (keys, row), collapsed in zip(unrepeated(table.rows), bad, strict=True)]
-    names = {"table": table, "rows": rows, "methods": methods or {}, "hints": hints or {}, "sortable": sortable}
-    return markup("table.html", **names)
+    given = {"methods": methods or {}, "hints": hints or {}, "sortable": sortable, "dagger": DAGGER}
+    return markup("table.html", table=table, rows=unrepeated(table.rows), **given)
 
 
 def write_table(table: Table, folder: Path | str) -> list[Path]:
@@ -198,10 +189,9 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
     """
     from .latex import to_latex
 
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     forms = {"md": to_markdown(table), "tex": to_latex(table), "csv": to_csv(table)}
-    written = {folder / f"{table.name}.{ending}": text for ending, text in forms.items()}
+    written = {Path(folder, f"{table.name}.{ending}"): text for ending, text in forms.items()}
     for path, text in written.items():
         with replacing(path) as file:
             file.write(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
@@ -215,13 +205,10 @@ def unrepeated(rows: Sequence[Row]) -> list[tuple[tuple[str, ...], Row]]:
     [('a', 'x'), ('', 'y')]
     """
     printed: list[tuple[tuple[str, ...], Row]] = []
-    above: tuple[str, ...] = ()
-    for row in rows:
-        same = 0
-        while same < len(row.keys) - 1 and row.keys[: same + 1] == above[: same + 1]:  # the last key always stands
-            same += 1
+    for above, row in zip([(), *(row.keys for row in rows)], rows, strict=False):
+        changed = [place for place, key in enumerate(row.keys) if above[place : place + 1] != (key,)]
+        same = min([*changed, len(row.keys) - 1])  # the last key always stands
         printed.append((("",) * same + row.keys[same:], row))
-        above = row.keys
     return printed
 
 
@@ -238,17 +225,17 @@ def _markdown_cell(cell: Cell | str) -> str:
     return f"{before}{cell.text}{after}{mark}"
 
 
-def _csv_text(text: str) -> str:
-    """As it is, unless a spreadsheet would take it for a formula.
-
-    >>> _csv_text("=SUM(A1)"), _csv_text("CE")
-    ("'=SUM(A1)", 'CE')
-    """
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
-def _csv_fields(cell: Cell | str) -> list[str | int]:
+def _csv_fields(cell: Cell | str) -> list[Any]:
     if isinstance(cell, str):
-        return ["", "", "", "", "", _csv_text(cell)]
-    numbers = ["" if math.isnan(value) else repr(float(value)) for value in (cell.mean, cell.std)]
+        return ["", "", "", "", "", cell]
+    numbers = ["" if math.isnan(value) else float(value) for value in (cell.mean, cell.std)]
     return [*numbers, cell.n or "", cell.emphasis or "", cell.mark, ""]
+
+
+def _csv_safe(field: Any) -> Any:
+    """As it is, unless it is a text that a spreadsheet would take for a formula.
+
+    >>> _csv_safe("=SUM(A1)"), _csv_safe("CE"), _csv_safe(-1.0)
+    ("'=SUM(A1)", 'CE', -1.0)
+    """
+    return f"'{field}" if isinstance(field, str) and field.startswith(FORMULA) else field

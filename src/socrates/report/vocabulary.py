@@ -72,15 +72,14 @@ FEWEST = ("accuracy", "ece")  # where there is room for two
 class Scaler:
     """A post-hoc scaler: its printed names, and its marker in matplotlib's spelling."""
 
-    name: str
     short: str
     long: str
     marker: str = "*"
     needs_unknown: bool = False
 
 
-SCALERS = {"none": Scaler("none", "", "unscaled", "o")} | {
-    name: Scaler(name, kind.short, kind.title, marker, kind.needs_unknown_class)
+SCALERS = {"none": Scaler("", "unscaled", "o")} | {
+    name: Scaler(kind.short, kind.title, marker, kind.needs_unknown_class)
     for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
 }
 READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
@@ -148,7 +147,7 @@ def scaler_of(name: str) -> Scaler:
     >>> scaler_of("temperature").short, scaler_of("isotonic").short
     ('TS', 'isotonic')
     """
-    return SCALERS.get(name) or Scaler(name, name, name)
+    return SCALERS.get(name) or Scaler(name, name)
 
 
 def with_scaler(label: str, scaler: str) -> str:

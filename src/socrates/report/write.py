@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
 from .comparisons import Published, Settings, performance_table, reading_table
 from .listings import runs_table, significance_table, skipped_table
-from .results import Results
 from .style import styles
 from .tables import Table, write_table
 from .vocabulary import LETTERS
@@ -60,8 +59,16 @@ def write_report(
     settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
     note = note or note_of(roots)
     progress("writing tables")
-    made = [noted(table, note) for table in tables(settings, skipped, published, caveats)]
-    files = [path for table in made for path in write_table(table, out / "tables")]
+    tables = [
+        performance_table(settings, "test", published, caveats),
+        performance_table(settings, "val", published, caveats),
+        performance_table(settings, "test", published, caveats, scaled=True),
+        reading_table(settings),
+        significance_table(settings),
+        runs_table(settings),
+        skipped_table(skipped),
+    ]
+    files = [path for table in tables if table.rows for path in write_table(noted(table, note), out / "tables")]
     progress("drawing figures")
     files += write_figures(settings, out / "figures", note)
     progress("writing the page")
@@ -72,26 +79,7 @@ def write_report(
     return Written(page, (page, *files), len(runs), tuple(skipped))
 
 
-def tables(
-    settings: Settings,
-    skipped: Sequence[Skipped],
-    published: Published | None = None,
-    caveats: Mapping[str, str] | None = None,
-) -> list[Table]:
-    """Every table that the runs support."""
-    made = [
-        performance_table(settings, "test", published, caveats),
-        performance_table(settings, "val", published, caveats),
-        performance_table(settings, "test", published, caveats, scaled=True),
-        reading_table(settings, "test"),
-        significance_table(settings, "test"),
-        runs_table(settings),
-        skipped_table(skipped),
-    ]
-    return [table for table in made if table.rows]
-
-
-def write_figures(settings: Mapping[str, Sequence[Results]], folder: Path | str, note: str | None = None) -> list[Path]:
+def write_figures(settings: Settings, folder: Path | str, note: str | None = None) -> list[Path]:
     """Every figure that the results support, of every setting; `note` is a line at the foot of each of them."""
     from .figures import FIGURES  # draws with matplotlib, which takes a second to import
     from .figures.compose import write_drawing
