@@ -64,18 +64,16 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
 def check_tensor(value: object, what: str, name: str) -> None:
     """Refuse arrays, lists and numbers in the place of a tensor."""
     if not isinstance(value, Tensor):
-        raise ValueError(
-            f"{name} needs {what} as a torch tensor, got {type(value).__name__}: wrap it in torch.as_tensor"
-        )
+        given = type(value).__name__
+        raise ValueError(f"{name} needs {what} as a torch tensor, got {given}: wrap it in torch.as_tensor")
 
 
 def check_target(target: Tensor, labels: Tensor) -> None:
     """Refuse targets that are not one number per label."""
     check_tensor(target, "target", "the loss")
     if target.shape != labels.shape or not target.is_floating_point():
-        raise ValueError(
-            f"target must hold one float per label {tuple(labels.shape)}, got {tuple(target.shape)} of {target.dtype}"
-        )
+        expected = f"one float per label {tuple(labels.shape)}"
+        raise ValueError(f"target must hold {expected}, got {tuple(target.shape)} of {target.dtype}")
 
 
 def check_gamma(gamma: float) -> float:
@@ -108,10 +106,11 @@ def _advice_on_labels(labels: Tensor, num_rows: int) -> str:
 def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueError:
     """The error for labels that are not all in 0..num_classes-1."""
     low, high = int(labels.min()), int(labels.max())
-    advice = f"the model has {num_outputs} outputs, one per class"
+    advice = f"the model has {num_outputs} outputs, "
     if low < 0 and high < num_classes:
         advice = "a negative number is no class; the loss modules leave out the one they are given as ignore_index"
     elif num_outputs > num_classes:
-        advice = f"the model has {num_outputs} outputs, the last is the unknown class, never a label: build it with "
-        advice += "num_classes + 1 outputs"
+        advice += "the last is the unknown class, never a label: build it with num_classes + 1 outputs"
+    else:
+        advice += "one per class"
     return ValueError(f"labels must be in 0..{num_classes - 1}, got values from {low} to {high}: {advice}")
