@@ -49,15 +49,12 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
     check_tensor(labels, "labels", name)
     if logits.dim() != 2 or not logits.is_floating_point() or logits.shape[1] < 1 + unknown:
         columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
-        raise ValueError(
-            f"{name} needs floating-point logits of shape (batch, {columns}), "
-            f"got {tuple(logits.shape)} of {logits.dtype}: a problem of yes or no has two classes, not one"
-        )
+        given = f"{tuple(logits.shape)} of {logits.dtype}: a problem of yes or no has two classes, not one"
+        raise ValueError(f"{name} needs floating-point logits of shape (batch, {columns}), got {given}")
     if labels.shape != logits.shape[:1] or not is_integer(labels):
-        raise ValueError(
-            f"{name} needs {len(logits)} integer labels, one per row of logits {tuple(logits.shape)}, "
-            f"got {tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
-        )
+        expected = f"{len(logits)} integer labels, one per row of logits {tuple(logits.shape)}"
+        given = f"{tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
+        raise ValueError(f"{name} needs {expected}, got {given}")
     return labels.to(torch.int64)
 
 
@@ -93,11 +90,9 @@ def _advice_on_labels(labels: Tensor, num_rows: int) -> str:
         return ""
     values = labels.double()
     if not ((values == 0) | (values == 1)).all():
-        return (
-            ": soft labels are not supported; for mixup add lam * loss(logits, labels_a, index_a) and (1 - lam) * "
-            'loss(logits, labels_b, index_b), each label with the index of its own sample (reduction="none" if lam '
-            "differs between samples)"
-        )
+        mixup = "lam * loss(logits, labels_a, index_a) and (1 - lam) * loss(logits, labels_b, index_b)"
+        indices = 'each label with the index of its own sample (reduction="none" if lam differs between samples)'
+        return f": soft labels are not supported; for mixup add {mixup}, {indices}"
     if (values.sum(dim=1) == 1).all():
         return ": these are one-hot, labels.argmax(1) are the class numbers"
     return ": several classes a sample (multi-label) are not supported, the softmax knows one; use BCEWithLogitsLoss"

@@ -147,10 +147,8 @@ class _ClosedForm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
-            raise RuntimeError(
-                "socrates_loss has no second derivative (create_graph=True asks for one): "
-                "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
-            )
+            advice = "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
+            raise RuntimeError(f"socrates_loss has no second derivative (create_graph=True asks for one): {advice}")
         per_sample = grad_outputs[0]
         if per_sample is None:
             return None, None, None, None, None, None
