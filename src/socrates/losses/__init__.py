@@ -1,14 +1,12 @@
 """Losses: pure functions with one value per sample, and modules for training loops that only remember."""
 
 from .adaptive import adaptive_target
-from .brier import BrierLoss, brier_loss
 from .contrastive import KeyQueue, Keys, contrastive_loss
 from .dece import dece, smoothed_labels
-from .focal import FLSDLoss, FocalLoss, flsd_loss, focal_loss
-from .gamblers import GamblersLoss, gamblers_loss
 from .indexed import IndexedDataset
 from .sat import SATLoss, sat_loss
 from .socrates import SocratesLoss, socrates_loss, socrates_loss_reference, uncertainty_penalty
+from .stateless import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, brier_loss, flsd_loss, focal_loss, gamblers_loss
 
 __all__ = [
     "BrierLoss", "FLSDLoss", "FocalLoss", "GamblersLoss", "IndexedDataset", "KeyQueue", "Keys", "SATLoss",

@@ -116,16 +116,14 @@ class AdaptiveTargetLoss(LossModule):
     def _check_index(self, index: Tensor | None, target: Tensor, labels: Tensor) -> Tensor:
         name = f"{type(self).__name__}(num_samples={len(target)})"
         if index is None:
-            raise ValueError(
-                f"{name} needs the index of each sample while training: wrap the training set in IndexedDataset, or "
-                f"use num_samples=None, or call .eval(); a transformers Trainer needs remove_unused_columns=False"
-            )
+            advice = "wrap the training set in IndexedDataset, or use num_samples=None, or call .eval()"
+            trainer = "a transformers Trainer needs remove_unused_columns=False"
+            raise ValueError(f"{name} needs the index of each sample while training: {advice}; {trainer}")
         check_tensor(index, "index", name)
         if index.shape != labels.shape or not is_integer(index):
-            raise ValueError(
-                f"{name} needs an index of integers in the labels' shape {tuple(labels.shape)}, got "
-                f"{tuple(index.shape)} of {index.dtype}: for the pixels of images use num_samples=None"
-            )
+            expected, given = f"labels' shape {tuple(labels.shape)}", f"{tuple(index.shape)} of {index.dtype}"
+            advice = "for the pixels of images use num_samples=None"
+            raise ValueError(f"{name} needs an index of integers in the {expected}, got {given}: {advice}")
         here = labels.device
         if target.device != here:
             raise ValueError(f"{name} is on {target.device}, the labels are on {here}: call criterion.to(device) once")
@@ -156,7 +154,6 @@ def _recall(targets: Tensor, index: Tensor) -> Tensor:
     try:
         return targets.index_select(0, index)
     except IndexError as error:  # raised on the CPU at no cost; an accelerator asserts on the device
-        raise IndexError(
-            f"index must be in 0..{len(targets) - 1} for num_samples={len(targets)}, got values from "
-            f"{int(index.min())} to {int(index.max())}: pass each sample's position in the training set"
-        ) from error
+        expected = f"index must be in 0..{len(targets) - 1} for num_samples={len(targets)}"
+        given = f"got values from {int(index.min())} to {int(index.max())}"
+        raise IndexError(f"{expected}, {given}: pass each sample's position in the training set") from error

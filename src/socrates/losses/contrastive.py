@@ -68,20 +68,16 @@ class KeyQueue(nn.Module):
     def enqueue(self, features: Tensor, classes: Tensor, keep: Tensor | None = None) -> None:
         """Write L2-normalised features (B, D) with their classes (B,); where `keep` is False the sample is left out."""
         if features.dim() != 2 or features.shape[1] != self.features.shape[1] or len(features) > self.size:
-            raise ValueError(
-                f"KeyQueue takes at most {self.size} features of width {self.features.shape[1]} at once, "
-                f"got {tuple(features.shape)}: use a longer queue or a smaller batch"
-            )
+            limit = f"at most {self.size} features of width {self.features.shape[1]} at once"
+            advice = "use a longer queue or a smaller batch"
+            raise ValueError(f"KeyQueue takes {limit}, got {tuple(features.shape)}: {advice}")
         if classes.shape != features.shape[:1] or not is_integer(classes):
-            raise ValueError(
-                f"KeyQueue needs one integer class per feature, got {tuple(classes.shape)} of {classes.dtype} "
-                f"for {len(features)}"
-            )
+            given = f"{tuple(classes.shape)} of {classes.dtype} for {len(features)}"
+            raise ValueError(f"KeyQueue needs one integer class per feature, got {given}")
         keep = torch.ones_like(classes, dtype=torch.bool) if keep is None else keep
         if keep.shape != classes.shape or keep.dtype != torch.bool:
             raise ValueError(f"keep must be {len(classes)} truth values, got {tuple(keep.shape)} of {keep.dtype}")
-        slot = (self.position + keep.cumsum(0) - 1) % self.size
-        slot = torch.where(keep, slot, self.size)
+        slot = torch.where(keep, (self.position + keep.cumsum(0) - 1) % self.size, self.size)
         self.features[slot] = F.normalize(features.to(self.features.dtype), dim=1)
         self.classes[slot] = classes.to(self.classes.dtype)
         self.classes[-1] = EMPTY
@@ -103,10 +99,8 @@ def contrastive_loss(
     tensor([0.3133, 1.3133, 0.0000])
     """
     if queries.dim() != 2 or labels.shape != queries.shape[:1] or confidence.shape != labels.shape:
-        raise ValueError(
-            f"contrastive_loss needs queries (B, D) and B labels and confidences, got {tuple(queries.shape)}, "
-            f"{tuple(labels.shape)} and {tuple(confidence.shape)}"
-        )
+        given = f"{tuple(queries.shape)}, {tuple(labels.shape)} and {tuple(confidence.shape)}"
+        raise ValueError(f"contrastive_loss needs queries (B, D) and B labels and confidences, got {given}")
     widths = {queries.shape[1], correct.features.shape[1], errors.features.shape[1]}
     if len(widths) > 1:
         raise ValueError(f"queries and keys must have one width, got {sorted(widths)}")

@@ -26,17 +26,13 @@ def dece(logits: Tensor, labels: Tensor, num_bins: int = 15, t_a: float = 100.0,
     confidence = p.max(dim=1).values
     rank = 0.5 + torch.sigmoid(t_a * (p - true_class(p, labels, p.shape[1])[:, None])).sum(dim=1)  # best is 1
     accuracy = (2 - rank).relu()
-    member = _soft_bins(confidence, num_bins, t_b)  # (B, num_bins)
-    return ((accuracy - confidence) @ member).abs().sum() / len(labels)
-
-
-def _soft_bins(confidence: Tensor, num_bins: int, temperature: float) -> Tensor:
-    """Membership of each confidence in equal-width bins, by the cut points of a soft decision tree."""
-    slope = torch.arange(1, num_bins + 1, dtype=confidence.dtype, device=confidence.device)
+    # Membership of each confidence in bins of equal width, by the cut points of a soft decision tree.
+    slope = torch.arange(1, num_bins + 1, dtype=p.dtype, device=p.device)
     cuts = (slope - 1) / num_bins
-    member = ((confidence[:, None] * slope - cuts.cumsum(0)) / temperature).softmax(dim=1)
+    member = ((confidence[:, None] * slope - cuts.cumsum(0)) / t_b).softmax(dim=1)  # (B, num_bins)
     smallest = 1e-6  # the original keeps every bin a little occupied
-    return (member + smallest) / (1 + (num_bins + 1) * smallest)
+    member = (member + smallest) / (1 + (num_bins + 1) * smallest)
+    return ((accuracy - confidence) @ member).abs().sum() / len(labels)
 
 
 def smoothed_labels(labels: Tensor, omega: Tensor, epsilon: Tensor) -> Tensor:
@@ -51,9 +47,8 @@ def smoothed_labels(labels: Tensor, omega: Tensor, epsilon: Tensor) -> Tensor:
     """
     num_classes = len(omega)
     if omega.shape != (num_classes, num_classes) or epsilon.shape != (num_classes,):
-        raise ValueError(
-            f"smoothed_labels needs omega (C, C) and epsilon (C,), got {tuple(omega.shape)} and {tuple(epsilon.shape)}"
-        )
+        given = f"{tuple(omega.shape)} and {tuple(epsilon.shape)}"
+        raise ValueError(f"smoothed_labels needs omega (C, C) and epsilon (C,), got {given}")
     labels, hard = labels.to(torch.int64), torch.eye(num_classes, dtype=omega.dtype, device=omega.device)
     true_class(hard[:1].expand(len(labels), -1), labels, num_classes)  # refuses labels out of range
     others = omega * (1 - hard)

@@ -28,20 +28,15 @@ class IndexedDataset(Dataset[Any]):
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-            raise ValueError(
-                f"IndexedDataset needs a map-style dataset (with len() and []), got {type(dataset).__name__}: "
-                f"for a stream use a loss with num_samples=None"
-            )
+            given = f"{type(dataset).__name__}: for a stream use a loss with num_samples=None"
+            raise ValueError(f"IndexedDataset needs a map-style dataset (with len() and []), got {given}")
         self.dataset = dataset
 
     def __len__(self) -> int:
         caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         if caller.f_code is _CONCATENATING and len(caller.f_locals.get("sequence", ())) > 1:
-            warnings.warn(
-                "IndexedDatasets inside a ConcatDataset count from 0 each, so that their samples share targets: "
-                "use IndexedDataset(ConcatDataset([a, b]))",
-                stacklevel=4,
-            )
+            shared = "IndexedDatasets inside a ConcatDataset count from 0 each, so that their samples share targets"
+            warnings.warn(f"{shared}: use IndexedDataset(ConcatDataset([a, b]))", stacklevel=4)
         return len(self.dataset)
 
     def __getattr__(self, name: str) -> Any:

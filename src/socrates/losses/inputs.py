@@ -49,33 +49,28 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
     check_tensor(labels, "labels", name)
     if logits.dim() != 2 or not logits.is_floating_point() or logits.shape[1] < 1 + unknown:
         columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
-        raise ValueError(
-            f"{name} needs floating-point logits of shape (batch, {columns}), "
-            f"got {tuple(logits.shape)} of {logits.dtype}: a problem of yes or no has two classes, not one"
-        )
+        given = f"{tuple(logits.shape)} of {logits.dtype}: a problem of yes or no has two classes, not one"
+        raise ValueError(f"{name} needs floating-point logits of shape (batch, {columns}), got {given}")
     if labels.shape != logits.shape[:1] or not is_integer(labels):
-        raise ValueError(
-            f"{name} needs {len(logits)} integer labels, one per row of logits {tuple(logits.shape)}, "
-            f"got {tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
-        )
+        expected = f"{len(logits)} integer labels, one per row of logits {tuple(logits.shape)}"
+        given = f"{tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
+        raise ValueError(f"{name} needs {expected}, got {given}")
     return labels.to(torch.int64)
 
 
 def check_tensor(value: object, what: str, name: str) -> None:
     """Refuse arrays, lists and numbers in the place of a tensor."""
     if not isinstance(value, Tensor):
-        raise ValueError(
-            f"{name} needs {what} as a torch tensor, got {type(value).__name__}: wrap it in torch.as_tensor"
-        )
+        given = type(value).__name__
+        raise ValueError(f"{name} needs {what} as a torch tensor, got {given}: wrap it in torch.as_tensor")
 
 
 def check_target(target: Tensor, labels: Tensor) -> None:
     """Refuse targets that are not one number per label."""
     check_tensor(target, "target", "the loss")
     if target.shape != labels.shape or not target.is_floating_point():
-        raise ValueError(
-            f"target must hold one float per label {tuple(labels.shape)}, got {tuple(target.shape)} of {target.dtype}"
-        )
+        expected = f"one float per label {tuple(labels.shape)}"
+        raise ValueError(f"target must hold {expected}, got {tuple(target.shape)} of {target.dtype}")
 
 
 def check_gamma(gamma: float) -> float:
@@ -95,11 +90,9 @@ def _advice_on_labels(labels: Tensor, num_rows: int) -> str:
         return ""
     values = labels.double()
     if not ((values == 0) | (values == 1)).all():
-        return (
-            ": soft labels are not supported; for mixup add lam * loss(logits, labels_a, index_a) and (1 - lam) * "
-            'loss(logits, labels_b, index_b), each label with the index of its own sample (reduction="none" if lam '
-            "differs between samples)"
-        )
+        mixup = "lam * loss(logits, labels_a, index_a) and (1 - lam) * loss(logits, labels_b, index_b)"
+        indices = 'each label with the index of its own sample (reduction="none" if lam differs between samples)'
+        return f": soft labels are not supported; for mixup add {mixup}, {indices}"
     if (values.sum(dim=1) == 1).all():
         return ": these are one-hot, labels.argmax(1) are the class numbers"
     return ": several classes a sample (multi-label) are not supported, the softmax knows one; use BCEWithLogitsLoss"
@@ -108,10 +101,11 @@ def _advice_on_labels(labels: Tensor, num_rows: int) -> str:
 def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueError:
     """The error for labels that are not all in 0..num_classes-1."""
     low, high = int(labels.min()), int(labels.max())
-    advice = f"the model has {num_outputs} outputs, one per class"
+    advice = f"the model has {num_outputs} outputs, "
     if low < 0 and high < num_classes:
         advice = "a negative number is no class; the loss modules leave out the one they are given as ignore_index"
     elif num_outputs > num_classes:
-        advice = f"the model has {num_outputs} outputs, the last is the unknown class, never a label: build it with "
-        advice += "num_classes + 1 outputs"
+        advice += "the last is the unknown class, never a label: build it with num_classes + 1 outputs"
+    else:
+        advice += "one per class"
     return ValueError(f"labels must be in 0..{num_classes - 1}, got values from {low} to {high}: {advice}")

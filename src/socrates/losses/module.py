@@ -93,15 +93,3 @@ class LossModule(nn.Module):
         if self.reduction == "sum" or total is None:
             return loss.sum() if self.reduction == "sum" else loss.mean()
         return loss.sum() / total.masked_fill(total == 0, 1.0)
-
-
-class StatelessLoss(LossModule):
-    """A loss without memory; it takes and ignores an index, so that it can stand in for one that needs it."""
-
-    def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """One value per sample, not yet weighted."""
-        raise NotImplementedError
-
-    def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        rows = self.rows(logits, labels)
-        return self.reduce(self.per_sample(rows.logits, rows.labels), rows)

@@ -15,16 +15,7 @@ import torch
 from torch import Tensor
 
 from .adaptive import AdaptiveTargetLoss, Step, TargetOver
-from .inputs import (
-    at_least_single,
-    check_gamma,
-    check_inputs,
-    check_target,
-    is_on_host,
-    is_transformed,
-    label_error,
-    true_class,
-)
+from .inputs import at_least_single, check_gamma, check_inputs, check_target, is_on_host, is_transformed, true_class
 
 
 def socrates_loss_reference(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
@@ -130,18 +121,22 @@ class _ClosedForm(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, labels: Tensor, previous: Tensor, gamma: float, alpha: float | None, over: TargetOver
     ) -> tuple[Tensor, Tensor, Tensor]:
-        z = at_least_single(logits.detach())
-        past = [previous.detach().to(z.dtype), z[:, :-1].logsumexp(dim=1) if over == "known" else None]
+        z, idk = at_least_single(logits.detach()), logits.shape[1] - 1
+        previous = previous.detach().to(z.dtype)
         if is_on_host(z):
-            p, columns, rows = _read_on_host(z, labels)
-            past = [None if row is None else row.numpy() for row in past]
+            true, row = cast(Any, labels.numpy()), numpy.arange(len(z))
+            if len(z) and true.view(numpy.uint64).max() >= idk:  # a negative label is a huge unsigned number
+                true_class(z, labels, idk)  # raises
             with numpy.errstate(all="ignore"):
-                terms = _row_terms(numpy, rows, past, gamma, alpha)
-            pick, factors = (_from_numpy(numpy.array(part)) for part in (columns, terms[3]))
-            loss, target, beta = map(_from_numpy, terms[:3])
+                p, columns, rows = _read(numpy, Tensor.numpy, z, row, true, over)
+                *parts, factors = _row_terms(numpy, rows, previous.numpy(), gamma, alpha)
+            parts += [numpy.array(columns), numpy.array(factors)]
+            loss, target, beta, pick, factors = map(_from_numpy, parts)
         else:
-            p, columns, rows = _read(z, labels)
-            loss, target, beta, factors = _row_terms(torch, rows, past, gamma, alpha)
+            true_class(z, labels, idk)  # refuses labels out of range
+            row = torch.arange(len(z), device=z.device)
+            p, columns, rows = _read(torch, Tensor.detach, z, row, labels, over)
+            loss, target, beta, factors = _row_terms(torch, rows, previous, gamma, alpha)
             pick, factors = torch.stack(columns), torch.stack(factors)
         ctx.save_for_backward(p, pick, factors)
         ctx.dtype = logits.dtype
@@ -152,10 +147,8 @@ class _ClosedForm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
-            raise RuntimeError(
-                "socrates_loss has no second derivative (create_graph=True asks for one): "
-                "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
-            )
+            advice = "use socrates.losses.socrates_loss_reference, the same loss by plain autograd"
+            raise RuntimeError(f"socrates_loss has no second derivative (create_graph=True asks for one): {advice}")
         per_sample = grad_outputs[0]
         if per_sample is None:
             return None, None, None, None, None, None
@@ -167,43 +160,31 @@ class _ClosedForm(torch.autograd.Function):
         return grad.to(ctx.dtype), None, None, None, None, None
 
 
-def _read(z: Tensor, labels: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """p with 0 at the true and the best wrong class; the columns of true, best and idk; what `_row_terms` needs."""
-    p = z.softmax(dim=1)  # (B, C + 1)
-    p_true = true_class(p, labels, p.shape[1] - 1)
-    best = p.scatter_(1, labels[:, None], 0.0).argmax(dim=1)
-    columns = [labels, best, torch.full_like(labels, p.shape[1] - 1)]
-    z_rows = [z.gather(1, column[:, None]).squeeze(1) for column in columns]
-    p_best, p_idk = p.gather(1, best[:, None]).squeeze(1), p[:, -1].clone()
-    p_rest = p.scatter_(1, best[:, None], 0.0).sum(dim=1)
-    return p, columns, [*z_rows, p_true, p_best, p_idk, p_rest, z.sum(dim=1), best != columns[2]]
+def _read(xp: Any, view: Any, z: Tensor, row: Any, true: Any, over: TargetOver) -> tuple[Tensor, list[Any], list[Any]]:
+    """p with 0 at the true and the best wrong class; the columns of true, best and idk; what `_row_terms` needs.
 
-
-def _read_on_host(z: Tensor, labels: Tensor) -> tuple[Tensor, list[Any], list[Any]]:
-    """`_read` for the CPU, by numpy: its argmax is eight times as fast as torch's, and its small calls cost a third."""
-    p = z.softmax(dim=1)
-    idk, row, true = p.shape[1] - 1, numpy.arange(len(p)), cast(Any, labels.numpy())
-    if len(p) and true.view(numpy.uint64).max() >= idk:  # a negative label is a huge unsigned number
-        raise label_error(labels, idk, idk + 1)
-    p_rows, z_rows = cast(Any, p.numpy()), cast(Any, z.numpy())
-    p_true = p_rows[row, true]
+    `xp` is numpy on the CPU: its argmax is eight times as fast as torch's, and its small calls cost a third. `view` is
+    how it sees a tensor. The sums are torch's, which is three times as fast there.
+    """
+    p, idk = z.softmax(dim=1), z.shape[1] - 1  # (B, C + 1)
+    p_rows, z_rows = view(p), view(z)
+    z_true, p_true = z_rows[row, true], p_rows[row, true]
     p_rows[row, true] = 0
-    best = p_rows.argmax(axis=1)
-    p_best, p_idk = p_rows[row, best], p_rows[:, -1].copy()
+    best = p_rows.argmax(1)
+    z_best, p_best, p_idk = z_rows[row, best], p_rows[row, best], p_rows[:, -1] + 0  # a copy
     p_rows[row, best] = 0
-    logits = [z_rows[row, true], z_rows[row, best], z_rows[:, -1]]
-    sums = [p.sum(dim=1).numpy(), z.sum(dim=1).numpy()]
-    return p, [true, best, numpy.full(len(p), idk)], [*logits, p_true, p_best, p_idk, *sums, best != idk]
+    s_true = p_true if over == "all" else xp.exp(z_true - view(z[:, :-1].logsumexp(dim=1)))
+    rows = [z_true, z_best, z_rows[:, -1], p_true, p_best, p_idk, view(p.sum(dim=1)), view(z.sum(dim=1)), s_true]
+    return p, [true, best, xp.full_like(true, idk)], [*rows, best != idk]
 
 
-def _row_terms(xp: Any, rows: list[Any], past: list[Any], gamma: float, alpha: float | None) -> list[Any]:
+def _row_terms(xp: Any, rows: list[Any], previous: Any, gamma: float, alpha: float | None) -> list[Any]:
     """Loss, target, beta and the gradient of each sample: what p is scaled by, and the columns true, best and idk.
 
     `xp` is numpy or torch. Every sum is of terms of one sign, or of terms that do not nearly cancel, so that single
     precision suffices.
     """
-    z_true, z_best, z_idk, p_true, p_best, p_idk, p_rest, z_sum, best_is_known = rows
-    previous, log_norm_known = past
+    z_true, z_best, z_idk, p_true, p_best, p_idk, p_rest, z_sum, s_true, best_is_known = rows
     # log p_k = (z_k - z_lead) + log p_lead holds where p_k itself underflows.
     z_lead, log_p_lead = xp.maximum(z_true, z_best), xp.log(xp.maximum(p_true, p_best))
     sure = p_true > 0.5  # where 1 - p_true would lose its digits, and the sum over the other classes has them
@@ -214,7 +195,6 @@ def _row_terms(xp: Any, rows: list[Any], past: list[Any], gamma: float, alpha: f
 
     target = previous
     if alpha is not None:
-        s_true = p_true if log_norm_known is None else xp.exp(z_true - log_norm_known)
         target = xp.where(xp.isfinite(z_sum), alpha * previous + (1 - alpha) * s_true, previous)
     focal, beta, unknown = p_wrong**gamma, p_best - p_idk, 1 - target
     bracket = target * log_p_true + beta * unknown * log_p_idk

@@ -7,8 +7,7 @@ from torch.nn import functional as F
 
 from ..contracts import Batch, Method, Output, Task
 from ..losses import brier_loss, dece, flsd_loss, focal_loss, gamblers_loss
-from ..losses.gamblers import check_reward
-from ..losses.socrates import check_gamma
+from ..losses.stateless import check_gamma, check_reward
 from .two_phase import two_phase
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .binning import BinStats, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
-from .inputs import Array, LabelsLike, ProbsLike, Top, open_samples, open_top
+from .inputs import Array, LabelsLike, ProbsLike, TopLike, open_samples, open_top
 
 # Cells of the grid the residuals are shared out to. Sharing between the two nearest centres keeps their place, so the
 # error falls with the square of the cell's width over the bandwidth.
@@ -54,7 +54,7 @@ class Reliability:
         return cls(edges[:-1], edges[1:], stats.count, *means)
 
 
-def reliability(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int = 15) -> Reliability:
+def reliability(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> Reliability:
     """Count, mean confidence, accuracy and gap of each bin: the numbers of a reliability diagram.
 
     Args:
@@ -68,7 +68,7 @@ def reliability(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bi
     return Reliability.of(bin_stats(open_top(probs, labels), num_bins))
 
 
-def ece(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+def ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
     """Expected calibration error: mean gap between confidence and accuracy over bins of equal width.
 
     Args:
@@ -82,7 +82,7 @@ def ece(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int 
     return bin_stats(open_top(probs, labels), num_bins).ece
 
 
-def mce(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+def mce(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
     """Maximum calibration error: the largest gap of any bin that holds a sample.
 
     Args: as for `ece`.
@@ -93,7 +93,7 @@ def mce(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int 
     return bin_stats(open_top(probs, labels), num_bins).mce
 
 
-def ada_ece(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+def ada_ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
     """Adaptive calibration error: ECE over bins of equal counts, cut by the rank of the confidence.
 
     Counts differ by at most 1 (the first bins are the larger ones). Samples of equal confidence that lie across a cut
@@ -107,7 +107,7 @@ def ada_ece(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: 
     return equal_mass(grouped(open_top(probs, labels)), num_bins).ece
 
 
-def debiased_ece(probs: ProbsLike | Top, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+def debiased_ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
     """ECE less the part that sampling noise adds to it, not below 0 (Kumar, Liang and Ma, 2019).
 
     The accuracy of a bin with n samples is taken as normal with variance acc (1 - acc) / n; what that noise adds to the
@@ -143,7 +143,7 @@ def cw_ece(probs: ProbsLike, labels: LabelsLike, num_bins: int = 15, num_classes
     return class_bin_stats(open_samples(probs, labels, num_classes), num_bins).ece
 
 
-def smooth_ece(probs: ProbsLike | Top, labels: LabelsLike | None = None) -> float:
+def smooth_ece(probs: TopLike, labels: LabelsLike | None = None) -> float:
     """SmoothECE (Blasiok and Nakkiran, 2023): the calibration error of the top class, smoothed at its own scale.
 
     Residuals, confidence less correctness, are smoothed over the confidence by a Gaussian reflected at 0 and 1; the

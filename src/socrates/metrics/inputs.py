@@ -73,6 +73,9 @@ class Top:
         return Top(self.confidence[index], self.correct[index])
 
 
+TopLike = ProbsLike | Top
+
+
 @dataclass(eq=False)
 class Samples:
     """N probability rows with their labels; the values of the rows are checked as `chunks` hands them out."""
@@ -131,7 +134,7 @@ def open_samples(probs: ProbsLike, labels: LabelsLike, num_classes: int | None =
     return replace(samples, labels=_open_labels(labels, len(samples), known), num_classes=known)
 
 
-def open_probs(probs: ProbsLike) -> Samples:
+def open_probs(probs: TopLike) -> Samples:
     """The same without labels: they are all 0, and mean nothing."""
     if isinstance(probs, Top):
         raise ValueError("got confidence and correctness alone, expected (N, C) probabilities: this metric reads them")
@@ -147,7 +150,7 @@ def open_probs(probs: ProbsLike) -> Samples:
     return Samples(array, np.zeros(len(array), np.intp), probs.num_classes, (confidence, predicted), probs)
 
 
-def open_top(probs: ProbsLike | Top, labels: LabelsLike | None) -> Top:
+def open_top(probs: TopLike, labels: LabelsLike | None) -> Top:
     """Confidence and correctness: as they are, or of rows and labels."""
     if (labels is None) != isinstance(probs, Top):
         given = "labels beside a Top, which knows what is right" if labels is not None else "probs without labels"
@@ -223,9 +226,8 @@ def _open_labels(labels: LabelsLike, num_samples: int, num_classes: int) -> Arra
         raise ValueError(f"labels have dtype {array.dtype}, expected class numbers: convert them to integers")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= num_classes:
-        wrong = low if low < 0 else high
-        hint = "do labels start at 0, are all classes in probs?" if num_classes > 1 else _TWO_CLASSES
-        hint = "drop unlabelled samples first" if low < 0 else hint
+        above = "do labels start at 0, are all classes in probs?" if num_classes > 1 else _TWO_CLASSES
+        wrong, hint = (low, "drop unlabelled samples first") if low < 0 else (high, above)
         raise ValueError(f"labels hold {wrong}, expected 0 to {num_classes - 1} for {num_classes} classes: {hint}")
     return array.astype(np.intp, copy=False)
 
@@ -237,8 +239,7 @@ def _open_floats(values: ArrayLike, name: str, ndim: int) -> torch.Tensor | Arra
     if isinstance(array, np.ndarray) and array.dtype.kind != "f":
         raise ValueError(f"{name} has dtype {array.dtype}, expected floating point: convert it to float32")
     if array.ndim != ndim or 0 in array.shape:
-        hint = _ONE_COLUMN if ndim == 2 else "pass one score a sample"
-        expected = "(N, C)" if ndim == 2 else "(N,)"
+        expected, hint = ("(N, C)", _ONE_COLUMN) if ndim == 2 else ("(N,)", "pass one score a sample")
         raise ValueError(f"{name} has shape {tuple(array.shape)}, expected {expected}, none of them 0: {hint}")
     return array
 

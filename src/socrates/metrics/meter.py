@@ -73,8 +73,8 @@ class CalibrationMeter:
         stats = {"bins": bin_stats(top, self.num_bins), "fine": bin_stats(top, FINE_BINS)}
         if self.num_classes is not None:
             stats["class_bins"] = class_bin_stats(samples, self.num_bins)
-        self._add({name: np.stack([sums.count, sums.confidence, sums.correct]) for name, sums in stats.items()})
-        self._add({"scores": np.array(scores)})
+        sums = {name: np.stack([part.count, part.confidence, part.correct]) for name, part in stats.items()}
+        self._add({**sums, "scores": np.array(scores)})
 
     def merge(self, other: CalibrationMeter) -> None:
         """Add the samples of another meter with the same bins and classes to this one.
@@ -105,9 +105,7 @@ class CalibrationMeter:
 
     def __radd__(self, other: object) -> CalibrationMeter:
         """`0 + meter`, with which `sum(meters)` starts."""
-        if other != 0:
-            return NotImplemented
-        return self + CalibrationMeter(self.num_bins, self.num_classes)
+        return CalibrationMeter.from_state(self.state()) if other == 0 else NotImplemented
 
     def compute(self) -> dict[str, float]:
         """The metrics of everything seen so far, by name.
@@ -119,11 +117,8 @@ class CalibrationMeter:
         """
         bins, count = self._stats("bins"), self._filled_count()
         nll, brier = self._sums["scores"] / count
-        values = {
-            "count": count,
-            "accuracy": float(bins.correct.sum() / count),
-            "ece": bins.ece,
-            "mce": bins.mce,
+        values = {"count": count, "accuracy": float(bins.correct.sum() / count), "ece": bins.ece, "mce": bins.mce}
+        values |= {
             "ada_ece": equal_mass(self._stats("fine"), self.num_bins).ece,
             "nll": float(nll),
             "brier": float(brier),

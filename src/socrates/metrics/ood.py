@@ -19,7 +19,7 @@ def auroc(known: ArrayLike, unknown: ArrayLike) -> float:
     >>> auroc(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4])
     0.75
     """
-    positives, negatives = _sorted(known, unknown)
+    positives, negatives = _sorted(known, "known"), _sorted(unknown, "unknown")
     below = np.searchsorted(positives, negatives, side="left").sum(dtype=np.float64)
     up_to = np.searchsorted(positives, negatives, side="right").sum(dtype=np.float64)
     return float(1 - (below + up_to) / (2 * len(positives) * len(negatives)))
@@ -33,7 +33,7 @@ def aupr(known: ArrayLike, unknown: ArrayLike) -> float:
     >>> round(aupr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4]), 4)
     0.8667
     """
-    positives, negatives = _sorted(known, unknown)
+    positives, negatives = _sorted(known, "known"), _sorted(unknown, "unknown")
     known_called = len(positives) - np.searchsorted(positives, positives, side="left")
     unknown_called = len(negatives) - np.searchsorted(negatives, positives, side="left")
     return float((known_called / (known_called + unknown_called)).mean())
@@ -52,7 +52,7 @@ def fpr_at_tpr(known: ArrayLike, unknown: ArrayLike, tpr: float = 0.95) -> float
     """
     if not 0 < tpr <= 1:
         raise ValueError(f"tpr={tpr!r}, expected a share above 0 and up to 1")
-    positives, negatives = _sorted(known, unknown)
+    positives, negatives = _sorted(known, "known"), _sorted(unknown, "unknown")
     needed = math.ceil(tpr * len(positives))
     if (needed - 1) / len(positives) >= tpr:  # the product was rounded up past a whole number
         needed -= 1
@@ -60,7 +60,5 @@ def fpr_at_tpr(known: ArrayLike, unknown: ArrayLike, tpr: float = 0.95) -> float
     return float(np.mean(negatives >= threshold))
 
 
-def _sorted(known: ArrayLike, unknown: ArrayLike) -> tuple[Array, Array]:
-    positives = open_scores(known, "known").astype(np.float64)
-    negatives = open_scores(unknown, "unknown").astype(np.float64)
-    return np.sort(positives), np.sort(negatives)
+def _sorted(scores: ArrayLike, name: str) -> Array:
+    return np.sort(open_scores(scores, name).astype(np.float64))

@@ -173,8 +173,7 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     if tensor.ndim != 2 or tensor.shape[0] == 0 or tensor.shape[1] < least:
         why = "one unknown column, the last, and at least one known class" if least == 2 else "one row a sample"
         raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
-    if tensor.dtype in (torch.float16, torch.bfloat16):
-        tensor = tensor.float()
+    tensor = tensor.float() if tensor.itemsize < 4 else tensor
     _refuse_infinite(tensor, "logits")
     return tensor
 

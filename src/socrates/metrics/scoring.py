@@ -7,14 +7,14 @@ import warnings
 
 import numpy as np
 
-from .inputs import Array, LabelsLike, ProbsLike, Samples, Top, open_samples, open_top, picked
+from .inputs import Array, LabelsLike, ProbsLike, Samples, TopLike, open_samples, open_top, picked
 from .predictions import probabilities
 
 # The least probability that `nll` tells from 0, whatever the dtype: scikit-learn's for float64, its epsilon.
 CLIP = 2.0**-52
 
 
-def accuracy(probs: ProbsLike | Top, labels: LabelsLike | None = None) -> float:
+def accuracy(probs: TopLike, labels: LabelsLike | None = None) -> float:
     """Share of samples whose most probable class is the label; of equal probabilities the first counts.
 
     Args:
@@ -75,11 +75,9 @@ def nll_of_each(samples: Samples) -> Array:
     num_zeros = int(np.isinf(scores).sum())
     scores[clipped] = limit
     if num_zeros:
-        warnings.warn(
-            f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite: each "
-            f"counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound",
-            stacklevel=3,
-        )
+        given = f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite"
+        meaning = f"each counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound"
+        warnings.warn(f"{given}: {meaning}", stacklevel=3)
     return scores
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .binning import grouped
-from .inputs import Array, ArrayLike, LabelsLike, ProbsLike, Top, open_scores, open_top
+from .inputs import Array, ArrayLike, Top, TopLike, open_scores, open_top
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,7 @@ class RiskCoverage:
     threshold: Array
 
 
-def risk_coverage(
-    probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None
-) -> RiskCoverage:
+def risk_coverage(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> RiskCoverage:
     """Share of wrong answers as the answered share grows; samples of equal confidence are answered together.
 
     Args:
@@ -52,7 +50,7 @@ def risk_coverage(
     return RiskCoverage(answered / len(score), 1 - right / answered, groups.mean(groups.confidence)[::-1])
 
 
-def aurc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None) -> float:
+def aurc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> float:
     """Area under the risk-coverage curve: the risk at each sample's own threshold, averaged over the samples.
 
     Args: as for `risk_coverage`.
@@ -64,7 +62,7 @@ def aurc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: A
     return float(curve.risk @ np.diff(curve.coverage, prepend=0.0))
 
 
-def augrc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: ArrayLike | None = None) -> float:
+def augrc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> float:
     """Area under the generalised risk-coverage curve (Traub et al., 2024): the mean share of undetected failures.
 
     The generalised risk is the share of all samples that are both answered and wrong; it is integrated over the
@@ -81,7 +79,7 @@ def augrc(probs: ProbsLike | Top, labels: LabelsLike | None = None, confidence: 
 
 
 def coverage_at_risk(
-    probs: ProbsLike, labels: LabelsLike, max_risk: float, confidence: ArrayLike | None = None
+    probs: TopLike, labels: ArrayLike | None, max_risk: float, confidence: ArrayLike | None = None
 ) -> float:
     """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .calibration import ada_ece, debiased_ece, ece, mce, smooth_ece
-from .inputs import Array, LabelsLike, ProbsLike, Samples, Top, check_positive, open_probs, open_samples, open_top
+from .inputs import Array, LabelsLike, Samples, Top, TopLike, check_positive, open_probs, open_samples, open_top
 from .predictions import Prediction
 from .scoring import accuracy, brier, brier_of_each, nll, nll_of_each
 
@@ -41,7 +41,7 @@ class Interval:
 
 def bootstrap(
     metric: Metric,
-    probs: ProbsLike | Top,
+    probs: TopLike,
     labels: LabelsLike | None = None,
     *,
     num_resamples: int = 1000,
@@ -96,14 +96,15 @@ def bootstrap(
     check_positive("num_resamples", num_resamples)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r}, expected a share between 0 and 1, such as 0.95")
-    estimate, num_samples, of_index = _of_index(metric, probs, labels)
+    num_samples, of_index = _of_index(metric, probs, labels)
+    estimate = of_index(slice(None))  # before the resamples: its errors name the rows as they were given
     rng = np.random.default_rng(seed)
     values = np.array([of_index(rng.integers(0, num_samples, num_samples)) for _ in range(num_resamples)])
     return _interval(estimate, values, confidence)
 
 
 def floor(
-    metric: Metric, probs: ProbsLike | Top, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
+    metric: Metric, probs: TopLike, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
 ) -> float:
     """What the metric would be if the model were perfectly calibrated: labels are drawn from the probabilities.
 
@@ -135,7 +136,7 @@ def floor(
         draws = (rng.random(len(top.confidence)) < top.confidence for _ in range(num_draws))
         values = [float(metric(Top(top.confidence, correct))) for correct in draws]
     else:
-        drawn = _draw_labels(open_probs(cast("ProbsLike", probs)), num_draws, rng)
+        drawn = _draw_labels(open_probs(probs), num_draws, rng)
         values = [float(metric(probs, labels)) for labels in drawn]
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
@@ -151,48 +152,42 @@ def _interval(estimate: float, values: Array, confidence: float) -> Interval:
     return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
-def _of_index(metric: Metric, probs: Any, labels: Any) -> tuple[float, int, Callable[[Array], float]]:
-    """The metric's value, the number of samples, and the metric as a function of the positions of a resample."""
+def _of_index(metric: Metric, probs: Any, labels: Any) -> tuple[int, Callable[[Any], float]]:
+    """The number of samples, and the metric as a function of the positions of a resample."""
     base = _base(metric)
     if base in _OF_TOP:
         top = open_top(probs, labels)
-        return float(metric(top)), len(top.confidence), lambda index: float(metric(top.take(index)))
+        return len(top.confidence), lambda index: float(metric(top.take(index)))
     samples = open_samples(probs, labels)
     if base in _MEANS:
         scores = nll_of_each(samples) if base is nll else brier_of_each(samples)
-        return float(scores.mean()), len(samples), lambda index: float(scores[index].mean())
-    estimate = float(metric(probs, labels))
-    keywords = _kept_per_sample(metric, len(samples))
+        return len(samples), lambda index: float(scores[index].mean())
+    keywords: dict[str, Any] = cast("Any", metric).keywords if _is_partial(metric) else {}
+    shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
+    per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (len(samples),)}
 
-    def of_rows_at(index: Array) -> float:
-        along = {name: _take(value, index) for name, value in keywords.items()}
+    def of_rows_at(index: Any) -> float:
+        along = {name: _take(value, index) for name, value in per_sample.items()}
         return float(metric(_take(probs, index), samples.labels[index], **along))
 
-    return estimate, len(samples), of_rows_at
+    return len(samples), of_rows_at
 
 
-def _kept_per_sample(metric: Metric, num_samples: int) -> dict[str, Any]:
-    """The keywords a partial sets that have one entry a sample."""
-    keywords = cast("partial[float]", metric).keywords if isinstance(metric, partial) else {}
-    shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
-    return {name: value for name, value in keywords.items() if shape(value)[:1] == (num_samples,)}
-
-
-def _take(probs: ProbsLike, index: Array) -> ProbsLike:
+def _take(probs: Any, index: Any) -> Any:
     """The rows at these positions, of the kind that was given."""
     if isinstance(probs, Prediction):
-        taken, confidence, predicted = (cast("Array", _take(part, index)) for part in probs)
-        logits = None if probs.logits is None else probs.logits[index]
-        return replace(probs, probs=taken, confidence=confidence, predicted=predicted, logits=logits)
+        parts = {name: _take(getattr(probs, name), index) for name in ("probs", "confidence", "predicted")}
+        return replace(probs, **parts, logits=None if probs.logits is None else probs.logits[index])
     return probs[index] if isinstance(probs, torch.Tensor) else np.asarray(probs)[index]
 
 
 def _base(metric: Metric) -> Metric:
-    """The metric of which partials set keywords."""
-    if not isinstance(metric, partial):
-        return metric
-    inner = cast("partial[float]", metric)
-    return inner if inner.args else _base(inner.func)
+    """The metric of which a partial sets keywords."""
+    return cast("Any", metric).func if _is_partial(metric) and not cast("Any", metric).args else metric
+
+
+def _is_partial(metric: object) -> bool:
+    return isinstance(metric, partial)
 
 
 def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> Array:
