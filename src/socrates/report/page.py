@@ -54,7 +54,7 @@ def page_data(
             "settings": len(filled),
         },
         "readings": {name: f"{words[0].upper()}{words[1:]}." for name, words in READINGS.items()},
-        "base": json.loads(asset("chart.json")),
+        "chart_template": json.loads(asset("template.json")),
         "settings": [setting_data(heading, members, command) for heading, members in filled],
         "skipped": [{"directory": str(entry.directory), "reason": entry.reason} for entry in skipped],
     }
@@ -71,7 +71,10 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         }
         for one in members
     }
-    charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
+    charts = {
+        one.__name__.rpartition(".")[2]: [chart for chart in one.charts(members, look) if chart.figures]
+        for one in FIGURES
+    }
     legends = {
         name: {trace.get("meta") for chart in found for figure in chart.figures.values() for trace in figure["data"]}
         for name, found in charts.items()

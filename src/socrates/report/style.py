@@ -26,7 +26,7 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS.
+    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS or empty.
 
     `place` is that among the methods shown together.
     """

@@ -59,6 +59,7 @@ def compose(drawing: Drawing) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False, **shared)
     legend: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, drawing.panels, strict=False):
+        axes.locator_params(nbins=5)  # ticks are slow to draw
         for handle in panel.draw(axes, panel.data):
             legend.setdefault(str(handle.get_label()), handle)
         letters = int(14 * width)
@@ -70,7 +71,7 @@ def compose(drawing: Drawing) -> Figure:
         _label_outside(grid, count)
     for axes in grid.flat[count:]:
         axes.set_visible(False)
-    legend_beside(figure, [handle for label, handle in legend.items() if not label.startswith("_")])
+    legend_beside(figure, [*legend.values()])
     letters = int(figure.get_size_inches()[0] / INCHES_A_LETTER)
     figure.suptitle("\n".join(textwrap.fill(line, letters) for line in drawing.title.split("\n")), fontsize=9)
     return figure

@@ -60,7 +60,7 @@ def evolution(results: Results) -> Lines:
 def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[Line]:
     """Lines of recorded quantities, each in its own colour; what was not recorded is left out."""
     return [
-        Line(curve, colour, {"label": CURVES[name].short})
+        Line(curve, Style(colour, "solid", ""), CURVES[name].short)
         for name, colour in colours.items()
         for curve in bands([results], name)
     ]

@@ -1,4 +1,4 @@
-"""What all figures share in matplotlib: light axes, legends beside the axes, notes that keep apart."""
+"""What all figures share in matplotlib: lines and marks, legends beside the axes, notes that keep apart."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from ..style import Style
 
@@ -17,18 +18,9 @@ Handles = list[Any]  # entries of a legend, which every draw function returns
 LINES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (6, 2, 1.2, 2))}
 INK = "#22262B"
 GREY = "#7C828B"
-FAINT = "#E3E6EA"
 RED = "#C1121F"  # of what has collapsed, never of a method
 
 _LEGEND_ROWS = 24
-
-
-def tidy(axes: Axes) -> None:
-    """A light grid behind the data and no frame above and on the right; few ticks, which are slow to draw."""
-    axes.locator_params(nbins=5)
-    axes.grid(color=FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def legend_beside(figure: Figure, handles: Handles) -> None:
@@ -43,17 +35,22 @@ def legend_beside(figure: Figure, handles: Handles) -> None:
     figure.legend(handles=handles, loc="outside right center", ncols=columns, frameon=False, handlelength=2.8)
 
 
+def method_look(style: Style, collapsed: str = "", **line: Any) -> dict[str, Any]:
+    """Line and marks of a method; those of one with collapsed runs are hollow, edged in red."""
+    face, edge = ("white", RED) if collapsed else (style.colour, style.colour)
+    marks = {"marker": style.marker, "markerfacecolor": face, "markeredgecolor": edge}
+    return {"color": style.colour, "linestyle": LINES[style.dash], **marks, **line}
+
+
 def line_handle(label: str, colour: str = GREY, **line: Any) -> Any:
     """A line's entry in a legend."""
-    return Line2D([], [], label=label, color=colour, **line)
+    return Line2D([], [], label=label, **{"color": colour, **line})
 
 
 def method_handle(label: str, style: Style, collapsed: str = "", **line: Any) -> Any:
-    """A method's entry in a legend; one with collapsed runs is hollow, edged in red, and says how many."""
-    mark: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": RED} if collapsed else {}
+    """A method's entry in a legend, which says how many of its runs have collapsed."""
     text = f"{label} (collapsed: {collapsed})" if collapsed else label
-    usual = {"linestyle": LINES[style.dash], "marker": style.marker, "markersize": 5}
-    return line_handle(text, style.colour, **{**usual, **line}, **mark)
+    return line_handle(text, **method_look(style, collapsed, markersize=5, **line))
 
 
 def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]]) -> None:
@@ -62,19 +59,16 @@ def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]]) -
     Call it when the limits are final.
     """
     dot = axes.figure.dpi / 72
-    places = [tuple(axes.transData.transform(note[:2])) for note in notes]
-    taken = [(x - 4 * dot, y - 4 * dot, x + 4 * dot, y + 4 * dot) for x, y in places]
-    box = axes.bbox
-    for (x, y, text, colour), (px, py) in zip(notes, places, strict=True):
+    places = [axes.transData.transform(note[:2]) for note in notes]
+    taken = [Bbox.from_extents(x, y, x, y).padded(4 * dot) for x, y in places]
+    for (x, y, text, colour), place in zip(notes, places, strict=True):
         width = 4.6 * len(text)  # in points
         sides = ((6, -3), (-6 - width, -3), (-width / 2, 6), (-width / 2, -13), (5, 4), (5, -11), (-5 - width, 4))
         for dx, dy in sides:
-            left, low = px + dx * dot, py + dy * dot
-            right, high = left + width * dot, low + 7 * dot
-            inside = left >= box.x0 and right <= box.x1 and low >= box.y0 and high <= box.y1
-            if inside and not any(left < c and a < right and low < d and b < high for a, b, c, d in taken):
-                taken.append((left, low, right, high))
-                axes.annotate(
-                    text, (x, y), xytext=(dx, dy), textcoords="offset points", fontsize=6.5, color=colour, zorder=6
-                )
+            box = Bbox.from_bounds(place[0] + dx * dot, place[1] + dy * dot, width * dot, 7 * dot)
+            inside = all(axes.bbox.contains(*corner) for corner in (box.min, box.max))
+            if inside and not box.count_overlaps(taken):
+                taken.append(box)
+                look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.5, "color": colour, "zorder": 6}
+                axes.annotate(text, (x, y), xytext=(dx, dy), **look)
                 break

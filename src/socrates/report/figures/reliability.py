@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
 from socrates.metrics import BinStats
 from socrates.metrics.binning import bin_edges
 
-from ..results import Results
+from ..results import Array, Results
 from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
-from .chart import Chart, Json, axis_title, by_reading, figure, mark, numbers, pen, scatter
+from .chart import Chart, Json, by_reading, figure, mark, numbers, pen, scatter
 from .compose import Drawing, Panel
-from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
-
-Array = NDArray[Any]
+from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, method_look
 
 Z = 1.959964  # two-sided 95 % of a normal distribution
 BAND = "#8080803D"
@@ -136,7 +133,6 @@ def draw_reliability(axes: Axes, diagram: Diagram) -> Handles:
     else:
         axes.text(0.5, 0.5, "no logits to read", ha="center", va="center", fontsize=7.5, color=GREY)
     axes.axhline(0, color=GREY, linewidth=0.8)
-    tidy(axes)
     axes.set(xlim=(0, 1), ylim=(-_HISTOGRAM, 1), xticks=_TICKS, yticks=_TICKS, xlabel="confidence", ylabel="accuracy")
     words = [in_words(data), *([f"collapsed: {diagram.collapsed}"] if diagram.collapsed else [])]
     axes.set_title("\n".join(filter(None, words)), color=RED if diagram.collapsed else GREY)
@@ -153,10 +149,9 @@ def draw_lines(axes: Axes, diagrams: Sequence[Diagram]) -> Handles:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"])
     for data, style, _ in diagrams:
         filled = data.count > 0
-        own: dict[str, Any] = {"color": style.colour, "marker": style.marker, "linestyle": LINES[style.dash]}
-        axes.plot(data.confidence[filled], data.accuracy[filled], markersize=3.5, linewidth=1.2, **own)
+        look = method_look(style, markersize=3.5, linewidth=1.2)
+        axes.plot(data.confidence[filled], data.accuracy[filled], **look)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-    tidy(axes)
     return [method_handle(diagram.data.label, diagram.style) for diagram in diagrams]
 
 
@@ -184,21 +179,19 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
     )
     width = upper - lower
     drawn = {"line": pen(style, 1.5, dash="solid"), "marker": mark(style, 7.5, width=1)}
-    points = scatter(data.label, style, numbers(confidence), numbers(accuracy), shown, hover, **drawn)
-    points |= {"mode": "lines+markers", "cliponaxis": False}
+    drawn |= {"mode": "lines+markers", "cliponaxis": False}
+    points = scatter(data.label, style, confidence, accuracy, shown, hover, **drawn)
     bars = {"type": "bar", "x": numbers((lower + upper) / 2), **{k: points[k] for k in ("customdata", "hovertemplate")}}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
     solid = {"color": f"m{style.place} B3"}
     strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": solid}
     ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
-    diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
-    below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "zeroline": False}
+    below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "showline": False}
     return figure(
         [{**bars, **chance}, points, {**bars, **strip}],
         barmode="overlay",
-        shapes=[{**diagonal, "line": {"dash": "dash", "width": 1.2, "color": "soft"}}],
-        margin={"l": 8, "r": 8, "t": 10, "b": 8},
-        xaxis={**ticks, "title": axis_title("confidence"), "anchor": "y2"},
-        yaxis={**ticks, "domain": [0.22, 1], "title": axis_title("accuracy"), "showline": False},
+        shapes=[{"x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"dash": "dash", "width": 1.2}}],
+        xaxis={**ticks, "title": {"text": "confidence"}, "anchor": "y2"},
+        yaxis={**ticks, "title": {"text": "accuracy"}, "domain": [0.22, 1], "showline": False},
         yaxis2={**below, "fixedrange": True},
     )

@@ -32,7 +32,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
     used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
     keys = [(scaler.marker, scaler.long) for scaler in used]
-    return [Chart("scaling", "Calibration error", made, words, keys=keys)] if made else []
+    return [Chart("scaling", "Calibration error", made, words, keys=keys)]
 
 
 def scaled_points(members: Sequence[Results], scalers: Sequence[str] = (), reading: str = USUAL_READING) -> list[Trail]:
@@ -73,25 +73,22 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
 
 def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """One row a method: a line over its ECEs, a symbol for each scaler, a ring for none."""
-    x, at = log_axis(np.concatenate([trail.ece for trail in trails]), "ECE, %")
     hover = "%{text}: ECE %{customdata[0]:.2f} %<br>error %{customdata[1]:.2f} %"
     traces: list[Json] = []
     names: list[Json] = []
-    above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False}
-    above["font"] = {"size": 12.5, "color": "ink"}
     for row, trail in enumerate(trails):
         height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
         rings = [2.5 if name == "none" else 0 for name in trail.steps]
         marker = {"color": colour, "size": 11, "opacity": 0.9, "line": {"width": rings, "color": colour}}
         marker["symbol"] = [scaler_symbol(name) for name in trail.steps]
         shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
-        heights = [height] * len(trail.steps)
-        points = scatter(trail.label, style, at(trail.ece), heights, (trail.ece, trail.error), hover, **shown)
-        span = {"x": at(np.sort(trail.ece)), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
+        heights = np.full(len(trail.steps), height)
+        points = scatter(trail.label, style, trail.ece, heights, (trail.ece, trail.error), hover, **shown)
+        span = {"x": sorted(points["x"]), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
         traces += [{**points, **span, "hoverinfo": "skip", "hovertemplate": None}, points]
-        names.append({**above, "text": trail.label, "y": height + 0.4, "name": str(style.place)})
+        names.append({"text": trail.label, "y": height + 0.4, "name": str(style.place)})
     rows = {"range": [0.55, len(trails) + 0.75], "showticklabels": False, "showgrid": False, "showline": False}
-    return figure(traces, height=70 + 48 * len(trails), annotations=names, xaxis=x, yaxis=rows)
+    return log_axis(figure(traces, height=70 + 48 * len(trails), annotations=names, yaxis=rows), "x", "ECE, %")
 
 
 def scaler_symbol(name: str) -> str:

@@ -12,7 +12,7 @@ from .chart import Chart
 from .compose import Drawing, Panel
 from .curves import Line, Lines, curve_charts, draw_lines
 from .evolution import COLOURS, quantity_lines
-from .ink import INK, LINES
+from .ink import INK
 
 SHOWN = (  # on the page
     "confidence_unknown_wrong",
@@ -42,7 +42,7 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """Belief in the unknown and in the true class of the methods that have an unknown one."""
-    return curve_charts(members, look, SHOWN, only=lambda one: one.unknown_class)
+    return curve_charts([one for one in members if one.unknown_class], look, SHOWN)
 
 
 def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
@@ -56,12 +56,12 @@ def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawin
 def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
     """ECE and error; mean confidence in the true and the unknown class; share of answers "unknown"."""
     confidences = [
-        Line(curve, colour, {"linestyle": LINES[dash], "label": f"{who} class, {words}"})
+        Line(curve, Style(colour, dash, ""), f"{who} class, {words}")
         for where, (dash, words) in WHERE.items()
         for who, colour in WHO.items()
         for curve in bands([results], f"confidence_{who}{where}")
     ]
-    share = [Line(curve, INK, {"label": "answer is unknown"}) for curve in bands([results], "unknown_share")]
+    share = [Line(curve, Style(INK, "solid", ""), "answer is unknown") for curve in bands([results], "unknown_share")]
     top = max([0.01, *(1.05 * float(np.nanmax(line.band.high)) for line in share)])
     return (
         Lines(quantity_lines(results, {name: COLOURS[name] for name in ("val_ece", "error")}), "share"),
@@ -73,7 +73,7 @@ def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
 def belief_panels(title: str, results: Results) -> list[Panel]:
     """Mean confidence in the unknown class, and ECE beside it; nothing if one of them was never recorded."""
     switches = [] if results.switch_epoch is None else [results.switch_epoch]
-    beliefs = [Line(curve, WHO["unknown"]) for curve in bands([results], "confidence_unknown")]
+    beliefs = [Line(curve, Style(WHO["unknown"], "solid", "")) for curve in bands([results], "confidence_unknown")]
     errors = quantity_lines(results, {"val_ece": COLOURS["val_ece"]})
     if not beliefs or not errors:
         return []
