@@ -15,8 +15,7 @@ from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
-from socrates.report.figures.compose import Drawing, Panel, compose, write_drawing
-from socrates.report.figures.ink import RED
+from socrates.report.figures.compose import RED, Drawing, Panel, compose, write_drawing
 from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles

@@ -26,14 +26,14 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS or empty.
+    """How a method or a quantity is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` of MARKERS or none.
 
     `place` is that among the methods shown together.
     """
 
     colour: str
-    dash: str
-    marker: str
+    dash: str = "solid"
+    marker: str = ""
     place: int = field(default=0, compare=False, repr=False)
 
 

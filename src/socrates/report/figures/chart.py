@@ -23,8 +23,8 @@ from ..vocabulary import READINGS, USUAL_READING
 Json = dict[str, Any]
 
 DIGITS = 5
-_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")
-SYMBOLS = dict(zip(MARKERS, _SHAPES, strict=True))
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+SYMBOLS = dict(zip((*MARKERS, "*"), _SHAPES, strict=True))
 LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 
 
@@ -44,7 +44,6 @@ class Chart:
     method: int | None = None
     linear: Json | None = None
     keys: Sequence[tuple[str, str]] = ()
-    slider: bool = False
 
 
 def figure(data: list[Json], **layout: Any) -> Json:
@@ -60,9 +59,9 @@ def scatter(label: str, style: Style, x: Array, y: Array, shown: Sequence[Array]
     return {**named, "x": numbers(x), "y": numbers(y), "customdata": rows, "hovertemplate": hover, **more}
 
 
-def pen(style: Style, width: float, **more: Any) -> Json:
+def pen(style: Style, width: float) -> Json:
     """The line of a method."""
-    return {"color": f"m{style.place}", "width": width, "dash": style.dash, **more}
+    return {"color": f"m{style.place}", "width": width, "dash": style.dash}
 
 
 def mark(style: Style, size: float, edge: str = "card", width: float = 1.5, **more: Any) -> Json:

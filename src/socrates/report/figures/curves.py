@@ -13,8 +13,7 @@ from ..results import Band, Results, bands
 from ..style import Style
 from ..vocabulary import CURVES, USUAL_READING, Curve
 from .chart import Chart, Json, figure, log_axis, numbers, pen, scatter
-from .compose import SINGLE, Drawing, Panel
-from .ink import GREY, Handles, line_handle, method_look
+from .compose import GREY, SINGLE, Drawing, Handles, Panel, line_handle, method_look
 
 LOSSES = {"train_loss": "solid", "val_loss": "dash"}
 DRAWN = ("val_accuracy", "val_ece", "val_ada_ece", "val_cw_ece", "val_nll", "weight_norm")  # each in its own figure
@@ -89,7 +88,7 @@ def draw_lines(axes: Axes, data: Lines) -> Handles:
 
     Lines have a few markers that start at different places.
     """
-    legend = {words: line_handle(words, **method_look(Style(GREY, dash, ""))) for words, dash in data.dashes.items()}
+    legend = {words: line_handle(words, **method_look(Style(GREY, dash))) for words, dash in data.dashes.items()}
     shaded = len({line.band.label for line in data.lines}) <= MOST_SHADED
     for rank, line in enumerate(data.lines):
         curve, step = line.band, max(1, len(line.band.epochs) // 6)

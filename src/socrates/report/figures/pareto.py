@@ -16,8 +16,7 @@ from ..results import Array, Results, mean_and_band
 from ..style import Style
 from ..vocabulary import SPLITS, USUAL_READING
 from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
-from .compose import Drawing, Panel
-from .ink import GREY, LINES, Handles, annotate_apart, line_handle, method_handle, method_look
+from .compose import GREY, LINES, Drawing, Handles, Panel, annotate_apart, line_handle, method_handle, method_look
 
 MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
@@ -51,15 +50,16 @@ class Plane:
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
     """Paths over the epochs, and ends on test and validation data."""
-    collapsed = collapsed_labels(members)
     step = usual_step(max((len(one.epochs) for one in members), default=0))
-    shown = {"pareto-epochs": (draw_paths, epoch_paths(members, step), f"validation error and ECE every {step} epochs")}
+    words = f"validation error and ECE every {step} epochs"
+    planes = [("pareto-epochs", draw_paths, epoch_paths(members, step), words)]
     for split in ("test", "val"):
-        ends = final_points(members, split)
-        shown[f"pareto-{split}"] = (draw_points, ends, f"{SPLITS[split].lower()} error and ECE")
-    for name, (draw, trails, title) in shown.items():
+        words = f"{SPLITS[split].lower()} error and ECE"
+        planes.append((f"pareto-{split}", draw_points, final_points(members, split), words))
+    for name, draw, trails, words in planes:
         if trails:
-            yield Drawing(name, f"{title}, {BETTER}", [Panel("", draw, Plane(trails, look, collapsed))])
+            panel = Panel("", draw, Plane(trails, look, collapsed_labels(members)))
+            yield Drawing(name, f"{words}, {BETTER}", [panel])
 
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
@@ -70,12 +70,9 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     collapsed = collapsed_labels(members)
     ends = {reading: _final_figure(Plane(points, look, collapsed)) for reading, points in found.items() if points}
     path = {USUAL_READING: _path_figure(paths, look)} if paths else {}
-    through = {USUAL_READING: "validation, mean over seeds"}
-    ringed = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
-    return [
-        Chart("paths", "Through training", path, through, "tall", slider=True),
-        Chart("final", "At the end", ends, ringed, "tall"),
-    ]
+    words = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
+    through = Chart("paths", "Through training", path, {USUAL_READING: "validation, mean over seeds"}, "tall")
+    return [chart for chart in (through, Chart("final", "At the end", ends, words, "tall")) if chart.figures]
 
 
 def usual_step(epochs: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,7 @@ from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
 from .chart import Chart, Json, by_reading, figure, mark, numbers, pen, scatter
-from .compose import Drawing, Panel
-from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, method_look
+from .compose import GREY, LINES, RED, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
 Z = 1.959964  # two-sided 95 % of a normal distribution
 BAND = "#8080803D"
@@ -65,12 +64,9 @@ class Diagram(NamedTuple):
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
     """The diagrams of all methods, side by side; none if no logits can be read."""
-    found = [reliability_of(one) for one in members]
-    if any(data.runs for data in found):
-        panels = [
-            Panel(one.label, draw_reliability, Diagram(data, look[one.label], one.collapse_count))
-            for one, data in zip(members, found, strict=True)
-        ]
+    diagrams = [Diagram(reliability_of(one), look[one.label], one.collapse_count) for one in members]
+    if any(diagram.data.runs for diagram in diagrams):
+        panels = [Panel(diagram.data.label, draw_reliability, diagram) for diagram in diagrams]
         yield Drawing("reliability", "reliability on the test set", panels, size=(2.15, 2.55), shared=True)
 
 
@@ -109,9 +105,7 @@ def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
     >>> low.round(3), high.round(3)
     (array([0.402, 0.704, nan]), array([0.598, 1. , nan]))
     """
-    variance = np.divide(
-        confidence * (1 - confidence), count, out=np.full(np.shape(count), np.nan), where=np.asarray(count) > 0
-    )
+    variance = confidence * (1 - confidence) / np.where(count > 0, count, np.nan)
     reach = Z * np.sqrt(np.maximum(variance, 0.0))  # a float32 confidence may exceed 1 by its rounding
     return np.clip(confidence - reach, 0, 1), np.clip(confidence + reach, 0, 1)
 
@@ -177,18 +171,16 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
         "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}<br>by chance %{customdata[2]:.1%} – "
         "%{customdata[3]:.1%}<br>%{customdata[4]:.1%} of the predictions<extra></extra>"
     )
-    width = upper - lower
-    drawn = {"line": pen(style, 1.5, dash="solid"), "marker": mark(style, 7.5, width=1)}
-    drawn |= {"mode": "lines+markers", "cliponaxis": False}
-    points = scatter(data.label, style, confidence, accuracy, shown, hover, **drawn)
-    bars = {"type": "bar", "x": numbers((lower + upper) / 2), **{k: points[k] for k in ("customdata", "hovertemplate")}}
+    drawn = {"line": pen(replace(style, dash="solid"), 1.5), "marker": mark(style, 7.5, width=1), "cliponaxis": False}
+    points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="lines+markers", **drawn)
+    width, middle = upper - lower, numbers((lower + upper) / 2)
+    bars = {"type": "bar", "x": middle, "customdata": points["customdata"], "hovertemplate": hover}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
-    solid = {"color": f"m{style.place} B3"}
-    strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": solid}
+    strip = {"y": numbers(share), "width": numbers(0.86 * width), "marker": {"color": f"m{style.place} B3"}}
     ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
     below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "showline": False}
     return figure(
-        [{**bars, **chance}, points, {**bars, **strip}],
+        [{**bars, **chance}, points, {**bars, **strip, "yaxis": "y2"}],
         barmode="overlay",
         shapes=[{"x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"dash": "dash", "width": 1.2}}],
         xaxis={**ticks, "title": {"text": "confidence"}, "anchor": "y2"},

@@ -12,8 +12,7 @@ from ..results import Results
 from ..style import Style
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
 from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, scatter
-from .compose import Drawing, Panel
-from .ink import Handles, line_handle
+from .compose import Drawing, Handles, Panel, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
 
 
@@ -32,16 +31,15 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     words = {USUAL_READING: "from unscaled (ring) to scaled, mean over seeds"}
     used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
     keys = [(scaler.marker, scaler.long) for scaler in used]
-    return [Chart("scaling", "Calibration error", made, words, keys=keys)]
+    return [Chart("scaling", "Calibration error", made, words, keys=keys)] if made else []
 
 
 def scaled_points(members: Sequence[Results], scalers: Sequence[str] = (), reading: str = USUAL_READING) -> list[Trail]:
     """Test numbers of each label unscaled, then under each scaler (or some) that it has; without any it is left out."""
     trails: list[Trail] = []
     for one in members:
-        names = sorted(
-            (name for name in one.scalers if name in (scalers or one.scalers)), key=lambda name: name != "none"
-        )
+        wanted = [name for name in one.scalers if name in (scalers or one.scalers)]
+        names = sorted(wanted, key=lambda name: name != "none")
         found = [(name, point.end) for name in names for point in final_points([one], "test", reading, name)]
         if len(found) > 1 and found[0][0] == "none":
             error, ece = (np.array([end[axis] for _, end in found]) for axis in (0, 1))
@@ -59,12 +57,11 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
     for trail in data.trails:
         colour = data.look[trail.label].colour
-        for name, place in zip(trail.steps, zip(trail.error, trail.ece, strict=True), strict=True):
-            scaler = scaler_of(name)
+        for name, x, y in zip(trail.steps, trail.error, trail.ece, strict=True):
+            scaler, size = scaler_of(name), 5.5 if name != "none" else 8
             if name != "none":
-                axes.annotate("", place, trail.end, arrowprops={**arrow, "color": colour})
-            size = 8 if name == "none" else 5.5
-            axes.plot(*zip(place, strict=True), scaler.marker, color=colour, markersize=size, mec="white")
+                axes.annotate("", (x, y), trail.end, arrowprops={**arrow, "color": colour})
+            axes.plot(x, y, scaler.marker, color=colour, markersize=size, mec="white")
             handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **mark))
     frame_plane(axes, data)
     labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **mark) for one in data.trails]
@@ -78,10 +75,11 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     names: list[Json] = []
     for row, trail in enumerate(trails):
         height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
-        rings = [2.5 if name == "none" else 0 for name in trail.steps]
-        marker = {"color": colour, "size": 11, "opacity": 0.9, "line": {"width": rings, "color": colour}}
-        marker["symbol"] = [scaler_symbol(name) for name in trail.steps]
-        shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
+        scalers = [scaler_of(name) for name in trail.steps]
+        marker: Json = {"color": colour, "size": 11, "opacity": 0.9}
+        marker["symbol"] = ["circle-open" if one.name == "none" else SYMBOLS[one.marker] for one in scalers]
+        marker["line"] = {"color": colour, "width": [2.5 if one.name == "none" else 0 for one in scalers]}
+        shown = {"mode": "markers", "marker": marker, "text": [one.long for one in scalers]}
         heights = np.full(len(trail.steps), height)
         points = scatter(trail.label, style, trail.ece, heights, (trail.ece, trail.error), hover, **shown)
         span = {"x": sorted(points["x"]), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
@@ -89,12 +87,3 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
         names.append({"text": trail.label, "y": height + 0.4, "name": str(style.place)})
     rows = {"range": [0.55, len(trails) + 0.75], "showticklabels": False, "showgrid": False, "showline": False}
     return log_axis(figure(traces, height=70 + 48 * len(trails), annotations=names, yaxis=rows), "x", "ECE, %")
-
-
-def scaler_symbol(name: str) -> str:
-    """In plotly's spelling, a ring for the unscaled model.
-
-    >>> scaler_symbol("none"), scaler_symbol("vector")
-    ('circle-open', 'square')
-    """
-    return "circle-open" if name == "none" else SYMBOLS[scaler_of(name).marker]
