@@ -47,12 +47,11 @@ def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
     >>> styles({"CE": Part("ce")})
     {'CE': Style(colour='#0072B2', dash='solid', marker='o')}
     """
-    places = {label: place for place, label in enumerate(methods)}
     ranks: Counter[str] = Counter()
     found: dict[str, Style] = {}
     for label in sorted(methods, key=lambda label: _order(label, methods[label])):
         colour = method_colour(methods[label].name)
-        found[label] = replace(variant(colour, ranks[colour]), place=places[label])
+        found[label] = replace(variant(colour, ranks[colour]), place=[*methods].index(label))
         ranks[colour] += 1
     return found
 

@@ -22,7 +22,6 @@ from ..vocabulary import READINGS, USUAL_READING
 
 Json = dict[str, Any]
 
-DIGITS = 5
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 SYMBOLS = dict(zip((*MARKERS, "*"), _SHAPES, strict=True))
 LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
@@ -40,7 +39,6 @@ class Chart:
     title: str
     figures: Mapping[str, Json]
     captions: Mapping[str, str] = field(default_factory=dict)
-    kind: str = ""  # "tall" or "square"
     method: int | None = None
     linear: Json | None = None
     keys: Sequence[tuple[str, str]] = ()
@@ -119,4 +117,4 @@ def numbers(values: Array) -> list[float | None]:
     >>> numbers(np.array([0.123456789, np.nan]))
     [0.12346, None]
     """
-    return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in np.asarray(values).tolist()]
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in np.asarray(values).tolist()]

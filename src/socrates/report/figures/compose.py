@@ -68,7 +68,7 @@ def compose(drawing: Drawing) -> Figure:
     by_row = "row" if drawing.shared else False
     grid = figure.subplots(rows, columns, squeeze=False, sharex=drawing.shared, sharey=by_row)
     legend: dict[str, Any] = {}
-    for axes, panel in zip(grid.flat, drawing.panels, strict=False):
+    for place, (axes, panel) in enumerate(zip(grid.flat, drawing.panels, strict=False)):
         axes.locator_params(nbins=5)  # ticks are slow to draw
         for handle in panel.draw(axes, panel.data):
             legend.setdefault(str(handle.get_label()), handle)
@@ -77,8 +77,10 @@ def compose(drawing: Drawing) -> Figure:
         colour = RED if axes.title.get_color() == RED else INK if panel.title else GREY
         title = "\n".join(filter(None, [textwrap.fill(panel.title, letters), remark]))
         axes.set_title(title, fontsize=8 if panel.title else 7, color=colour)
-    if drawing.shared:
-        _label_outside(grid, count)
+        if drawing.shared:
+            left, below = place % columns == 0, place + columns >= count
+            axes.tick_params(labelleft=left, labelbottom=below)
+            axes.set(xlabel=axes.get_xlabel() if below else "", ylabel=axes.get_ylabel() if left else "")
     for axes in grid.flat[count:]:
         axes.set_visible(False)
     _legend_beside(figure, [*legend.values()])
@@ -104,16 +106,6 @@ def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None)
         figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     figure.clear()
     return [pdf, png]
-
-
-def _label_outside(grid: Any, used: int) -> None:
-    """Tick labels and axis labels on the outside alone, also below a last row that is not full."""
-    below = grid.flat[0].get_xlabel()
-    for axes in grid.flat:
-        axes.label_outer()
-    for axes in grid.flat[max(0, used - grid.shape[1]) : used]:
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel(axes.get_xlabel() or below)
 
 
 def _legend_beside(figure: Figure, handles: Handles) -> None:

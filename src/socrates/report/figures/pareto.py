@@ -70,9 +70,12 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     collapsed = collapsed_labels(members)
     ends = {reading: _final_figure(Plane(points, look, collapsed)) for reading, points in found.items() if points}
     path = {USUAL_READING: _path_figure(paths, look)} if paths else {}
-    words = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
-    through = Chart("paths", "Through training", path, {USUAL_READING: "validation, mean over seeds"}, "tall")
-    return [chart for chart in (through, Chart("final", "At the end", ends, words, "tall")) if chart.figures]
+    words = "test; small: seeds, ringed: on the Pareto front"
+    made = [
+        Chart("paths", "Through training", path, {USUAL_READING: "validation, mean over seeds"}),
+        Chart("final", "At the end", ends, {USUAL_READING: words}),
+    ]
+    return [chart for chart in made if chart.figures]
 
 
 def usual_step(epochs: int) -> int:
@@ -92,10 +95,9 @@ def epoch_paths(members: Sequence[Results], every: int = 25) -> list[Trail]:
     paths: list[Trail] = []
     for one in members:
         epochs = one.epochs
-        error = 100 * (1 - mean_and_band(one.curve("val_accuracy"))[0])
-        ece = 100 * mean_and_band(one.curve("val_ece"))[0]
-        known = np.isfinite(error) & np.isfinite(ece)
-        chosen = known & ((epochs % every == 0) | (epochs == epochs[:1]) | (epochs == epochs[-1:]))
+        error, ece = (100 * mean_and_band(curve)[0] for curve in (1 - one.curve("val_accuracy"), one.curve("val_ece")))
+        asked = (epochs % every == 0) | (epochs == epochs[:1]) | (epochs == epochs[-1:])
+        chosen = asked & np.isfinite(error) & np.isfinite(ece)
         if chosen.any():
             steps, error, ece = epochs[chosen].astype(int), error[chosen], ece[chosen]
             middle = int(np.abs(steps - steps[-1] / 2).argmin())

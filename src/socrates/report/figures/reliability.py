@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from matplotlib.patches import Patch
 from socrates.metrics import BinStats
 from socrates.metrics.binning import bin_edges
 
+from ..markup import asset
 from ..results import Array, Results
 from ..statistics import mean_std
 from ..style import Style
@@ -77,7 +79,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
         found = by_reading([one], lambda reading, one=one: reliability_of(one, reading=reading))
         figures = {reading: _figure(data, look[one.label]) for reading, data in found.items()}
         captions = {reading: in_words(data) for reading, data in found.items()}
-        made.append(Chart(f"reliability-{place}", one.label, figures, captions, "square", place))
+        made.append(Chart(f"reliability-{place}", one.label, figures, captions, place))
     return made
 
 
@@ -177,13 +179,5 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
     bars = {"type": "bar", "x": middle, "customdata": points["customdata"], "hovertemplate": hover}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
     strip = {"y": numbers(share), "width": numbers(0.86 * width), "marker": {"color": f"m{style.place} B3"}}
-    ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
-    below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "showline": False}
-    return figure(
-        [{**bars, **chance}, points, {**bars, **strip, "yaxis": "y2"}],
-        barmode="overlay",
-        shapes=[{"x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": {"dash": "dash", "width": 1.2}}],
-        xaxis={**ticks, "title": {"text": "confidence"}, "anchor": "y2"},
-        yaxis={**ticks, "title": {"text": "accuracy"}, "domain": [0.22, 1], "showline": False},
-        yaxis2={**below, "fixedrange": True},
-    )
+    layout = json.loads(asset("reliability.json"))
+    return figure([{**bars, **chance}, points, {**bars, **strip, "yaxis": "y2"}], **layout)
