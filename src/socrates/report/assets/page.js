@@ -45,18 +45,15 @@ function unmount() {
   if (window.Plotly) all(".chart").forEach((node) => Plotly.purge(node));
 }
 
-function refresh(nodes = all(".chart")) {
+function refresh(nodes = all(".chart"), unseen = false) {
   for (const node of nodes) {
     stale.add(node);
-    if (inView.has(node)) paint(node);
+    if (unseen || inView.has(node)) paint(node);
   }
 }
 
 function refreshAll() {
-  for (const node of all(".chart")) {
-    stale.add(node);
-    paint(node);
-  }
+  refresh(all(".chart"), true);
 }
 
 function paint(node) {

@@ -62,8 +62,8 @@ def pen(style: Style, width: float) -> Json:
     return {"color": f"m{style.place}", "width": width, "dash": style.dash}
 
 
-def mark(style: Style, size: float, edge: str = "card", width: float = 1.5, **more: Any) -> Json:
-    """The marker of a method, with an edge."""
+def mark(style: Style, size: float, edge: str = "card", width: float | list[float] = 1.5, **more: Any) -> Json:
+    """The marker of a method, with an edge, of one width or of one a point."""
     symbol = {"symbol": SYMBOLS[style.marker], "line": {"color": edge, "width": width}}
     return {"color": f"m{style.place}", "size": size, **symbol, **more}
 
@@ -103,12 +103,9 @@ def log_axis(shown: Json, letter: str, title: str = "", also: Sequence[float] = 
 def _log_ticks(low: float, high: float) -> list[float]:
     """The coarsest that are more than two; evenly spread ones in a narrow range."""
     choices = [[step * 10.0**power for power in range(-4, 3) for step in steps] for steps in LOG_STEPS]
-    inside: list[float] = []
-    for ticks in (*choices, MaxNLocator(5).tick_values(low, high)):
-        inside = [round(float(tick), 6) for tick in ticks if low <= tick <= high]
-        if len(inside) > 2:
-            break
-    return inside
+    choices.append([float(tick) for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)])
+    inside = [[round(tick, 6) for tick in ticks if low <= tick <= high] for ticks in choices]
+    return next((ticks for ticks in inside if len(ticks) > 2), inside[-1])
 
 
 def numbers(values: Array) -> list[float | None]:

@@ -72,11 +72,9 @@ def compose(drawing: Drawing) -> Figure:
         axes.locator_params(nbins=5)  # ticks are slow to draw
         for handle in panel.draw(axes, panel.data):
             legend.setdefault(str(handle.get_label()), handle)
-        letters = int(14 * width)
-        remark = "\n".join(textwrap.fill(line, letters + 12) for line in axes.get_title().split("\n"))
-        colour = RED if axes.title.get_color() == RED else INK if panel.title else GREY
-        title = "\n".join(filter(None, [textwrap.fill(panel.title, letters), remark]))
-        axes.set_title(title, fontsize=8 if panel.title else 7, color=colour)
+        title, remark = _wrapped(panel.title, 14 * width), _wrapped(axes.get_title(), 14 * width + 12)
+        colour = RED if axes.title.get_color() == RED else INK if title else GREY
+        axes.set_title(f"{title}\n{remark}".strip(), fontsize=8 if title else 7, color=colour)
         if drawing.shared:
             left, below = place % columns == 0, place + columns >= count
             axes.tick_params(labelleft=left, labelbottom=below)
@@ -84,8 +82,7 @@ def compose(drawing: Drawing) -> Figure:
     for axes in grid.flat[count:]:
         axes.set_visible(False)
     _legend_beside(figure, [*legend.values()])
-    letters = int(figure.get_size_inches()[0] / INCHES_A_LETTER)
-    figure.suptitle("\n".join(textwrap.fill(line, letters) for line in drawing.title.split("\n")), fontsize=9)
+    figure.suptitle(_wrapped(drawing.title, figure.get_size_inches()[0] / INCHES_A_LETTER), fontsize=9)
     return figure
 
 
@@ -97,8 +94,8 @@ def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None)
     with matplotlib.rc_context(fname=LOOK):
         figure = compose(drawing)
         if note:
-            letters = int(figure.get_size_inches()[0] / INCHES_A_SMALL_LETTER)
-            figure.supxlabel(textwrap.fill(note, letters), fontsize=6.5, color=GREY)
+            letters = figure.get_size_inches()[0] / INCHES_A_SMALL_LETTER
+            figure.supxlabel(_wrapped(note, letters), fontsize=6.5, color=GREY)
         pdf, png = (Path(folder) / f"{drawing.name}.{kind}" for kind in ("pdf", "png"))
         pdf.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(png, dpi=DPI, metadata={"Software": None})
@@ -106,6 +103,10 @@ def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None)
         figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     figure.clear()
     return [pdf, png]
+
+
+def _wrapped(text: str, letters: float) -> str:
+    return "\n".join(textwrap.fill(line, int(letters)) for line in text.split("\n"))
 
 
 def _legend_beside(figure: Figure, handles: Handles) -> None:

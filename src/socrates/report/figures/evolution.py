@@ -43,8 +43,8 @@ def grid_drawing(title: str, grid: Mapping[tuple[float, float], Lines]) -> Drawi
     gammas, alphas = (sorted({pair[place] for pair in grid}) for place in (0, 1))
     panels: list[Panel] = []
     for pair in itertools.product(gammas, alphas):
-        title = "γ = {:g}, α = {:g}".format(*pair) + ("" if pair in grid else ": no runs")
-        panels.append(Panel(title, draw_lines, grid.get(pair, Lines([], "share", (0, 1)))))
+        words = "γ = {:g}, α = {:g}".format(*pair) + ("" if pair in grid else ": no runs")
+        panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], "share", (0, 1)))))
     return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True)
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from ..results import Results
 from ..style import Style
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
-from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, scatter
+from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, mark, scatter
 from .compose import Drawing, Handles, Panel, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
 
@@ -53,7 +53,7 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     The frame does not stretch for labels with collapsed runs.
     """
     handles: dict[str, Any] = {}
-    mark: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
+    point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
     arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
     for trail in data.trails:
         colour = data.look[trail.label].colour
@@ -62,9 +62,9 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
             if name != "none":
                 axes.annotate("", (x, y), trail.end, arrowprops={**arrow, "color": colour})
             axes.plot(x, y, scaler.marker, color=colour, markersize=size, mec="white")
-            handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **mark))
+            handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **point))
     frame_plane(axes, data)
-    labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **mark) for one in data.trails]
+    labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **point) for one in data.trails]
     return [*handles.values(), *labels]
 
 
@@ -76,9 +76,9 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     for row, trail in enumerate(trails):
         height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
         scalers = [scaler_of(name) for name in trail.steps]
-        marker: Json = {"color": colour, "size": 11, "opacity": 0.9}
-        marker["symbol"] = ["circle-open" if one.name == "none" else SYMBOLS[one.marker] for one in scalers]
-        marker["line"] = {"color": colour, "width": [2.5 if one.name == "none" else 0 for one in scalers]}
+        symbols = ["circle-open" if one.name == "none" else SYMBOLS[one.marker] for one in scalers]
+        rings = [2.5 if one.name == "none" else 0 for one in scalers]
+        marker = mark(style, 11, colour, rings, opacity=0.9, symbol=symbols)
         shown = {"mode": "markers", "marker": marker, "text": [one.long for one in scalers]}
         heights = np.full(len(trail.steps), height)
         points = scatter(trail.label, style, trail.ece, heights, (trail.ece, trail.error), hover, **shown)
