@@ -308,7 +308,7 @@ def test_no_text_is_cut_off_on_a_phone(browser, file):
 
 def test_dark_mode_recolours_page_and_charts(page):
     shade = "getComputedStyle(document.body).backgroundColor"
-    grid = "document.querySelector('[data-chart=final]').layout.xaxis.gridcolor"
+    grid = "document.querySelector('[data-chart=final]')._fullLayout.xaxis.gridcolor"
     painted(page, "[data-chart=final]")
     light = page.evaluate(shade), page.evaluate(grid)
     page.emulate_media(color_scheme="dark")

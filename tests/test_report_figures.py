@@ -15,8 +15,7 @@ from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
-from socrates.report.figures.compose import Drawing, Panel, compose, write_drawing
-from socrates.report.figures.ink import RED
+from socrates.report.figures.compose import RED, Drawing, Panel, compose, write_drawing
 from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles
@@ -324,7 +323,9 @@ def test_evolution_grid_has_a_panel_for_each_pair():
     made = [results("socrates", beta=[0.1, 0.2, 0.3], **options) for options in settings]
     grid = evolution.evolution_grid([*made, made[0], results(beta=[0.1] * 3), results("socrates")])
     assert list(grid) == [(1, 0.9), (1, 0.99), (2, 0.9)]  # what is not told is at its default
-    titles = [ax.get_title() for ax in compose(evolution.grid_drawing("", grid)).axes]
+    figure = compose(evolution.grid_drawing("a title", grid))
+    assert figure.get_suptitle() == "a title"
+    titles = [ax.get_title() for ax in figure.axes]
     assert titles == ["γ = 1, α = 0.9", "γ = 1, α = 0.99", "γ = 2, α = 0.9", "γ = 2, α = 0.99: no runs"]
 
 

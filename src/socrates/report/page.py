@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from socrates.experiment import Experiment
 from socrates.records import replacing
 
@@ -26,10 +24,11 @@ from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
 from .style import on_dark, styles
-from .tables import Table, to_html
+from .tables import to_html
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS
 
 MOST_REFERENCES = 12  # that differences are offered to, the best first
+ALONE = '<p class="empty">There is only one method.</p>'
 HINTS = {spec.head: f"{spec.long}: {spec.meaning}" for spec in METRICS.values()}
 
 
@@ -54,7 +53,7 @@ def page_data(
             "settings": len(filled),
         },
         "readings": {name: f"{words[0].upper()}{words[1:]}." for name, words in READINGS.items()},
-        "base": json.loads(asset("chart.json")),
+        "chart_template": json.loads(asset("template.json")),
         "settings": [setting_data(heading, members, command) for heading, members in filled],
         "skipped": [{"directory": str(entry.directory), "reason": entry.reason} for entry in skipped],
     }
@@ -64,11 +63,7 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
     """One setting: its markup, its charts, and the tables that follow the reading (and the reference)."""
     look = styles({one.label: one.method for one in members})
     methods = {
-        one.label: {
-            **vars(look[one.label]),
-            "dark": on_dark(look[one.label].colour),
-            "collapsed": "; ".join(dict.fromkeys(one.collapses.values())),
-        }
+        one.label: {**vars(look[one.label]), "collapsed": "; ".join(dict.fromkeys(one.collapses.values()))}
         for one in members
     }
     charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
@@ -77,20 +72,23 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         for name, found in charts.items()
     }
     html = partial(to_html, methods=methods, hints=HINTS)
+    differences = partial(significance_table, {heading: members}, metrics=FEWEST)
+    references = _references(members)
     made: dict[str, Callable[[str], Any]] = {
         "overview": lambda reading: html(overview_table(members, reading), sortable=True),
         "scaling": lambda reading: html(scaled_table(members, reading)),
-        "differences": lambda reading: _differences(heading, members, reading, html),
+        "differences": lambda reading: {
+            value: html(differences(reading, against=place).without_first_key()) if len(members) > 1 else ALONE
+            for value, (_, place) in references.items()
+        },
     }
     tables = {name: by_reading(members, make) for name, make in made.items()}
-    best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
-    chosen = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": SECTIONS}
-    references = [("", f"the best {best}"), *((str(place), members[place].label) for place in _references(members))]
-    runs = [(run, methods[one.label]["place"], one.label) for one in members for run in one.runs]
+    shown = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "references": references}
+    runs = [(run, look[one.label].place, one.label) for one in members for run in one.runs]
     return {
         "title": heading,
         "unknown": any(one.unknown_class for one in members),
-        "html": markup("setting.html", references=references, symbols=SYMBOLS, **chosen),
+        "html": markup("setting.html", sections=SECTIONS, symbols=SYMBOLS, on_dark=on_dark, **shown),
         "runs": markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps),
         "tables": tables,
         "charts": {
@@ -125,26 +123,14 @@ def _packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
 
 
-def _references(members: Sequence[Results]) -> list[int]:
-    """The places of those that all others can be compared with."""
+def _references(members: Sequence[Results]) -> dict[str, tuple[str, int | None]]:
+    """What differences are offered to, in words and as a place: the usual one, then the best, by their place."""
     left = list(range(len(members)))
     chosen: list[int] = []
     while left and len(chosen) < MOST_REFERENCES:
         chosen.append(left.pop(reference([members[place] for place in left], "ece")))
-    return sorted(chosen)
-
-
-def _differences(
-    heading: str, members: Sequence[Results], reading: str, html: Callable[[Table], str]
-) -> dict[str, str]:
-    """By the place of the reference, "" for the usual one."""
-    if len(members) < 2:
-        return {"": Markup('<p class="empty">There is only one method.</p>')}
-    found: dict[str, str] = {}
-    for against in (None, *_references(members)):
-        table = significance_table({heading: members}, reading, FEWEST, against)
-        found["" if against is None else str(against)] = html(table.without_first_key())
-    return found
+    best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
+    return {"": (f"the best {best}", None), **{str(place): (members[place].label, place) for place in sorted(chosen)}}
 
 
 def duration(seconds: float) -> str:

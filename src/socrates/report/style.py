@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,14 +26,14 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` one of MARKERS.
+    """How a method or a quantity is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` of MARKERS or none.
 
     `place` is that among the methods shown together.
     """
 
     colour: str
-    dash: str
-    marker: str
+    dash: str = "solid"
+    marker: str = ""
     place: int = field(default=0, compare=False, repr=False)
 
 
@@ -46,15 +47,13 @@ def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
     >>> styles({"CE": Part("ce")})
     {'CE': Style(colour='#0072B2', dash='solid', marker='o')}
     """
-    by_colour: dict[str, list[str]] = {}
-    for label, method in methods.items():
-        by_colour.setdefault(method_colour(method.name), []).append(label)
-    places = {label: place for place, label in enumerate(methods)}
-    return {
-        label: replace(variant(colour, rank), place=places[label])
-        for colour, labels in by_colour.items()
-        for rank, label in enumerate(sorted(labels, key=lambda label: _order(label, methods[label])))
-    }
+    ranks: Counter[str] = Counter()
+    found: dict[str, Style] = {}
+    for label in sorted(methods, key=lambda label: _order(label, methods[label])):
+        colour = method_colour(methods[label].name)
+        found[label] = replace(variant(colour, ranks[colour]), place=[*methods].index(label))
+        ranks[colour] += 1
+    return found
 
 
 def method_colour(name: str) -> str:
@@ -63,8 +62,7 @@ def method_colour(name: str) -> str:
     >>> method_colour("socrates"), method_colour("socrates:no-beta"), method_colour("my_module:MyLoss")
     ('#D55E00', '#D55E00', '#6B6A00')
     """
-    base = name.partition(":")[0]
-    return COLOURS.get(base) or FURTHER[zlib.crc32(name.encode()) % len(FURTHER)]
+    return COLOURS.get(name.partition(":")[0]) or FURTHER[zlib.crc32(name.encode()) % len(FURTHER)]
 
 
 def variant(colour: str, rank: int) -> Style:
@@ -73,8 +71,7 @@ def variant(colour: str, rank: int) -> Style:
     >>> variant("#D55E00", 0), variant("#D55E00", 1)
     (Style(colour='#D55E00', dash='solid', marker='o'), Style(colour='#954200', dash='dash', marker='s'))
     """
-    shade = SHADES[rank % len(SHADES)]
-    darker = tuple(shade * channel for channel in _channels(colour))
+    darker = [SHADES[rank % len(SHADES)] * channel for channel in _channels(colour)]
     return Style(_hex(darker), DASHES[rank % len(DASHES)], MARKERS[rank % len(MARKERS)])
 
 
@@ -85,13 +82,11 @@ def on_dark(colour: str) -> str:
     ('#D55E00', '#C3FFEB')
     """
     hue, lightness, saturation = colorsys.rgb_to_hls(*_channels(colour))
-    if contrast(colour, DARK) < LEAST_CONTRAST:
-        lightness = max(lightness, 1 - lightness)
-    lighter = colour
-    while contrast(lighter, DARK) < LEAST_CONTRAST:
+    lightness = max(lightness, 1 - lightness)
+    while contrast(colour, DARK) < LEAST_CONTRAST:
         lightness = min(1.0, lightness + 0.02)
-        lighter = _hex(colorsys.hls_to_rgb(hue, lightness, saturation))
-    return lighter
+        colour = _hex(colorsys.hls_to_rgb(hue, lightness, saturation))
+    return colour
 
 
 def contrast(one: str, other: str) -> float:
@@ -100,24 +95,21 @@ def contrast(one: str, other: str) -> float:
     >>> contrast("#000000", "#FFFFFF")
     21.0
     """
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted(_luminance(*linear(colour)) for colour in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
-def linear(colour: str) -> tuple[float, float, float]:
+def linear(colour: str) -> list[float]:
     """Red, green and blue as amounts of light, 0 to 1."""
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _channels(colour))
-    return red, green, blue
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _channels(colour)]
 
 
-def _luminance(colour: str) -> float:
-    red, green, blue = linear(colour)
+def _luminance(red: float, green: float, blue: float) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _channels(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    return red, green, blue
+def _channels(colour: str) -> list[float]:
+    return [value / 255 for value in bytes.fromhex(colour[1:])]
 
 
 def _hex(channels: Sequence[float]) -> str:

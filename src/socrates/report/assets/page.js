@@ -45,18 +45,15 @@ function unmount() {
   if (window.Plotly) all(".chart").forEach((node) => Plotly.purge(node));
 }
 
-function refresh(nodes = all(".chart")) {
+function refresh(nodes = all(".chart"), unseen = false) {
   for (const node of nodes) {
     stale.add(node);
-    if (inView.has(node)) paint(node);
+    if (unseen || inView.has(node)) paint(node);
   }
 }
 
 function refreshAll() {
-  for (const node of all(".chart")) {
-    stale.add(node);
-    paint(node);
-  }
+  refresh(all(".chart"), true);
 }
 
 function paint(node) {
@@ -69,11 +66,10 @@ function paint(node) {
   const traces = data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch);
   const touch = window.matchMedia("(pointer: coarse)").matches;
   const size = { width: node.clientWidth, height: node.clientHeight, dragmode: touch ? false : "zoom" };
-  const merged = { ...page.data.base, ...layout, ...size, annotations: named(layout.annotations, node.clientWidth) };
-  const linear = chart.linear !== null && !byId("log").checked;
-  merged.xaxis = { ...page.data.base.xaxis, ...layout.xaxis };
-  merged.yaxis = { ...page.data.base.yaxis, ...(linear ? chart.linear : layout.yaxis) };
-  merged.font = { ...merged.font, family: getComputedStyle(document.body).fontFamily };
+  const font = { family: getComputedStyle(document.body).fontFamily };
+  const annotations = named(layout.annotations, node.clientWidth);
+  const linear = chart.linear !== null && !byId("log").checked ? { yaxis: chart.linear } : {};
+  const merged = { ...layout, ...linear, ...size, font, annotations, template: page.data.chart_template };
   Plotly.react(node, coloured(traces), coloured(merged), { displayModeBar: false, doubleClick: "reset" });
 }
 

@@ -1,4 +1,4 @@
-"""One composer for every figure: panels side by side, one legend, a title, and the two files that it becomes."""
+"""What all figures share in matplotlib: panels side by side, one legend, a title, and the two files they become."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
-from .ink import GREY, INK, RED, Handles, legend_beside
+from ..style import Style
 
+Handles = list[Any]  # entries of a legend, which every draw function returns
+
+LINES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (6, 2, 1.2, 2))}
+INK = "#22262B"
+GREY = "#7C828B"
+RED = "#C1121F"  # of what has collapsed, never of a method
 SINGLE = (5.6, 4.0)  # inches of a panel that stands alone
 LOOK = str(resources.files("socrates.report") / "assets" / "figure.mplstyle")  # of these figures alone
 DPI = 150
+LEGEND_ROWS = 24
 INCHES_A_LETTER = 0.08  # of the title
 INCHES_A_SMALL_LETTER = 0.055  # of the note at the foot
 
@@ -55,24 +65,24 @@ def compose(drawing: Drawing) -> Figure:
     rows = math.ceil(count / columns)
     width, height = drawing.size
     figure = Figure(figsize=(width * columns + 0.3, height * rows + 0.4), layout="constrained")
-    shared: dict[str, Any] = {"sharex": True, "sharey": "row"} if drawing.shared else {}
-    grid = figure.subplots(rows, columns, squeeze=False, **shared)
+    by_row = "row" if drawing.shared else False
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=drawing.shared, sharey=by_row)
     legend: dict[str, Any] = {}
-    for axes, panel in zip(grid.flat, drawing.panels, strict=False):
+    for place, (axes, panel) in enumerate(zip(grid.flat, drawing.panels, strict=False)):
+        axes.locator_params(nbins=5)  # ticks are slow to draw
         for handle in panel.draw(axes, panel.data):
             legend.setdefault(str(handle.get_label()), handle)
-        letters = int(14 * width)
-        remark = "\n".join(textwrap.fill(line, letters + 12) for line in axes.get_title().split("\n"))
-        colour = RED if axes.title.get_color() == RED else INK if panel.title else GREY
-        title = "\n".join(filter(None, [textwrap.fill(panel.title, letters), remark]))
-        axes.set_title(title, fontsize=8 if panel.title else 7, color=colour)
-    if drawing.shared:
-        _label_outside(grid, count)
+        title, remark = _wrapped(panel.title, 14 * width), _wrapped(axes.get_title(), 14 * width + 12)
+        colour = RED if axes.title.get_color() == RED else INK if title else GREY
+        axes.set_title(f"{title}\n{remark}".strip(), fontsize=8 if title else 7, color=colour)
+        if drawing.shared:
+            left, below = place % columns == 0, place + columns >= count
+            axes.tick_params(labelleft=left, labelbottom=below)
+            axes.set(xlabel=axes.get_xlabel() if below else "", ylabel=axes.get_ylabel() if left else "")
     for axes in grid.flat[count:]:
         axes.set_visible(False)
-    legend_beside(figure, [handle for label, handle in legend.items() if not label.startswith("_")])
-    letters = int(figure.get_size_inches()[0] / INCHES_A_LETTER)
-    figure.suptitle("\n".join(textwrap.fill(line, letters) for line in drawing.title.split("\n")), fontsize=9)
+    _legend_beside(figure, [*legend.values()])
+    figure.suptitle(_wrapped(drawing.title, figure.get_size_inches()[0] / INCHES_A_LETTER), fontsize=9)
     return figure
 
 
@@ -84,8 +94,8 @@ def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None)
     with matplotlib.rc_context(fname=LOOK):
         figure = compose(drawing)
         if note:
-            letters = int(figure.get_size_inches()[0] / INCHES_A_SMALL_LETTER)
-            figure.supxlabel(textwrap.fill(note, letters), fontsize=6.5, color=GREY)
+            letters = figure.get_size_inches()[0] / INCHES_A_SMALL_LETTER
+            figure.supxlabel(_wrapped(note, letters), fontsize=6.5, color=GREY)
         pdf, png = (Path(folder) / f"{drawing.name}.{kind}" for kind in ("pdf", "png"))
         pdf.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(png, dpi=DPI, metadata={"Software": None})
@@ -95,11 +105,56 @@ def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None)
     return [pdf, png]
 
 
-def _label_outside(grid: Any, used: int) -> None:
-    """Tick labels and axis labels on the outside alone, also below a last row that is not full."""
-    below = grid.flat[0].get_xlabel()
-    for axes in grid.flat:
-        axes.label_outer()
-    for axes in grid.flat[max(0, used - grid.shape[1]) : used]:
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel(axes.get_xlabel() or below)
+def _wrapped(text: str, letters: float) -> str:
+    return "\n".join(textwrap.fill(line, int(letters)) for line in text.split("\n"))
+
+
+def _legend_beside(figure: Figure, handles: Handles) -> None:
+    """A legend on the right of all axes, in as many columns as it needs; the figure grows by their width."""
+    if not handles:
+        return
+    columns = math.ceil(len(handles) / LEGEND_ROWS)
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    width, height = figure.get_size_inches()
+    height = max(height, 0.165 * len(handles) / columns + 0.9)
+    figure.set_size_inches(width + columns * (0.068 * longest + 0.55), height)
+    figure.legend(handles=handles, loc="outside right center", ncols=columns, frameon=False, handlelength=2.8)
+
+
+def method_look(style: Style, collapsed: str = "", **line: Any) -> dict[str, Any]:
+    """Line and marks of a method; those of one with collapsed runs are hollow, edged in red."""
+    face, edge = ("white", RED) if collapsed else (style.colour, style.colour)
+    marks = {"marker": style.marker, "markerfacecolor": face, "markeredgecolor": edge}
+    return {"color": style.colour, "linestyle": LINES[style.dash], **marks, **line}
+
+
+def line_handle(label: str, colour: str = GREY, **line: Any) -> Any:
+    """A line's entry in a legend."""
+    return Line2D([], [], label=label, **{"color": colour, **line})
+
+
+def method_handle(label: str, style: Style, collapsed: str = "", **line: Any) -> Any:
+    """A method's entry in a legend, which says how many of its runs have collapsed."""
+    text = f"{label} (collapsed: {collapsed})" if collapsed else label
+    return line_handle(text, **method_look(style, collapsed, markersize=5, **line))
+
+
+def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write (x, y, text, colour) beside its point, off all these points and earlier notes; without room, not at all.
+
+    Call it when the limits are final.
+    """
+    dot = axes.figure.dpi / 72
+    places = [axes.transData.transform(note[:2]) for note in notes]
+    taken = [Bbox.from_extents(x, y, x, y).padded(4 * dot) for x, y in places]
+    for (x, y, text, colour), place in zip(notes, places, strict=True):
+        width = 4.6 * len(text)  # in points
+        sides = ((6, -3), (-6 - width, -3), (-width / 2, 6), (-width / 2, -13), (5, 4), (5, -11), (-5 - width, 4))
+        for dx, dy in sides:
+            box = Bbox.from_bounds(place[0] + dx * dot, place[1] + dy * dot, width * dot, 7 * dot)
+            inside = all(axes.bbox.contains(*corner) for corner in (box.min, box.max))
+            if inside and not box.count_overlaps(taken):
+                taken.append(box)
+                look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.5, "color": colour, "zorder": 6}
+                axes.annotate(text, (x, y), xytext=(dx, dy), **look)
+                break

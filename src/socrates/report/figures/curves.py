@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from ..results import Band, Results, bands
 from ..style import Style
 from ..vocabulary import CURVES, USUAL_READING, Curve
-from .chart import Chart, Json, axis_title, figure, log_axis, numbers, pen, scatter
-from .compose import SINGLE, Drawing, Panel
-from .ink import GREY, LINES, Handles, line_handle, method_handle, tidy
+from .chart import Chart, Json, figure, log_axis, numbers, pen, scatter
+from .compose import GREY, SINGLE, Drawing, Handles, Panel, line_handle, method_look
 
-DRAWN = {  # by the name of the figure
-    "accuracy": "val_accuracy",
-    "ece": "val_ece",
-    "ada-ece": "val_ada_ece",
-    "cw-ece": "val_cw_ece",
-    "nll": "val_nll",
-    "weight-norm": "weight_norm",
-}
+LOSSES = {"train_loss": "solid", "val_loss": "dash"}
+DRAWN = ("val_accuracy", "val_ece", "val_ada_ece", "val_cw_ece", "val_nll", "weight_norm")  # each in its own figure
 SHOWN = ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece")  # on the page
 MOST_SHADED = 8  # methods in one panel; from here on their bands would hide each other
 MAX_POINTS = 150  # of a curve on the page: more cannot be seen at its width
@@ -33,23 +25,22 @@ STEEP = 0.05  # the share of the first epochs that may leave the frame, or all t
 
 @dataclass(frozen=True)
 class Line:
-    """A band with its colour, and what else matplotlib should know of its line."""
+    """A band, its look, and what it is called in the legend, if it is there."""
 
     band: Band
-    colour: str
-    look: Mapping[str, Any] = field(default_factory=dict)
+    style: Style
+    label: str = ""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What a panel of curves shows: lines, limits, a legend, and the epochs at which a method changes its loss."""
+    """What a panel of curves shows: lines, limits, the epochs at which a method changes its loss, what dashes mean."""
 
     lines: Sequence[Line]
     ylabel: str
     limits: tuple[float | None, float | None] = (0, None)
     switches: Sequence[int] = ()
-    handles: Handles = field(default_factory=list)  # those of the lines themselves if there are none
-    shaded: bool = True
+    dashes: Mapping[str, str] = field(default_factory=dict)
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -57,41 +48,34 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
     losses = losses_data(members, look)
     if losses.lines:
         many = len(members) > MOST_SHADED
-        cut = sum(line.look["linestyle"] == LINES["solid"] for line in losses.lines)  # those of training come first
-        halves = [losses.lines[:cut], losses.lines[cut:]] if many else [losses.lines]
-        panels = [Panel("", draw_lines, replace(losses, lines=half)) for half in halves]
+        kinds = [{dash} for dash in LOSSES.values()] if many else [{*LOSSES.values()}]
+        parts = [[line for line in losses.lines if line.style.dash in kind] for kind in kinds]
+        panels = [Panel("", draw_lines, replace(losses, lines=part)) for part in parts]
         size = (4.2, 3.8) if many else SINGLE
         yield Drawing("losses", "training and validation loss", panels, size=size, shared=True)
-    for name, key in DRAWN.items():
-        curve = CURVES[key]
-        found = bands(members, key, curve.factor)
+    for curve in map(CURVES.__getitem__, DRAWN):
+        found = bands(members, curve.name, curve.factor)
         if found:
-            data = Lines(method_lines(found, look), curve.title, _limits(curve, found), switch_epochs(members))
-            data = replace(data, handles=_handles(found, look), shaded=len(members) <= MOST_SHADED)
+            lines = [Line(band, look[band.label], band.label) for band in found]
+            data = Lines(lines, curve.title, _limits(curve, found), switch_epochs(members))
+            name = curve.name.removeprefix("val_").replace("_", "-")
             yield Drawing(name, curve.title.removesuffix(", %"), [Panel("", draw_lines, data)])
 
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """A small panel for each number of the page."""
-    return curve_charts(members, look, SHOWN, steep=True)
+    return curve_charts(members, look, SHOWN, STEEP)
 
 
 def losses_data(members: Sequence[Results], look: Mapping[str, Style]) -> Lines:
     """Training losses solid, validation losses dashed."""
-    solid = {label: replace(style, dash="solid") for label, style in look.items()}
-    dashed = {label: replace(style, dash="dash") for label, style in look.items()}
-    train, val = bands(members, "train_loss"), bands(members, "val_loss")
-    kinds = [
-        line_handle(words, linestyle=LINES[dash]) for words, dash in (("training", "solid"), ("validation", "dash"))
+    lines = [
+        Line(band, replace(look[band.label], dash=dash), band.label)
+        for name, dash in LOSSES.items()
+        for band in bands(members, name)
     ]
-    return Lines(
-        method_lines(train, solid) + method_lines(val, dashed),
-        "loss",
-        (0, ceiling([*train, *val])),
-        switch_epochs(members),
-        [*kinds, *_handles([*train, *val], solid)],
-        len(members) <= MOST_SHADED,
-    )
+    words = {CURVES[name].title.removesuffix(" loss"): dash for name, dash in LOSSES.items()}
+    return Lines(lines, "loss", (0, ceiling([line.band for line in lines])), switch_epochs(members), words)
 
 
 def switch_epochs(members: Sequence[Results]) -> list[int]:
@@ -99,33 +83,30 @@ def switch_epochs(members: Sequence[Results]) -> list[int]:
     return sorted({epoch for one in members if (epoch := one.switch_epoch) is not None})
 
 
-def method_lines(found: Sequence[Band], look: Mapping[str, Style]) -> list[Line]:
-    """Each curve in its method's look: its dash, and a few markers that start at different places."""
-    lines: list[Line] = []
-    for rank, curve in enumerate(found):
-        style, step = look[curve.label], max(1, len(curve.epochs) // 6)
-        marks = {"marker": style.marker, "markersize": 3.5, "markevery": ((rank * step) // 4 % step, step)}
-        lines.append(Line(curve, style.colour, {"linestyle": LINES[style.dash], **marks}))
-    return lines
-
-
 def draw_lines(axes: Axes, data: Lines) -> Handles:
-    """Each mean as a line, the deviation of its seeds as a shade, a grey box where a method changes its loss."""
-    drawn: Handles = []
-    curves = [line.band for line in data.lines]
-    for line, curve in zip(data.lines, curves, strict=True):
-        drawn += axes.plot(curve.epochs, curve.mean, color=line.colour, **{"linewidth": 1.4, **line.look})
-        if data.shaded and np.any(curve.high > curve.low):
-            axes.fill_between(curve.epochs, curve.low, curve.high, color=line.colour, alpha=0.16, linewidth=0)
-    if curves:
-        first, last = min(c.epochs[0] for c in curves), max(c.epochs[-1] for c in curves)
+    """Each mean as a line, the deviation of its seeds as a shade, a grey box where a method changes its loss.
+
+    Lines have a few markers that start at different places.
+    """
+    legend = {words: line_handle(words, **method_look(Style(GREY, dash))) for words, dash in data.dashes.items()}
+    shaded = len({line.band.label for line in data.lines}) <= MOST_SHADED
+    for rank, line in enumerate(data.lines):
+        curve, step = line.band, max(1, len(line.band.epochs) // 6)
+        marks = {"markersize": 3.5, "markevery": (rank * step // 4 % step, step)}
+        look = method_look(line.style, linewidth=1.4, label=line.label, **marks)
+        (drawn,) = axes.plot(curve.epochs, curve.mean, **look)
+        legend.setdefault(line.label, drawn)
+        if shaded and np.any(curve.high > curve.low):
+            axes.fill_between(curve.epochs, curve.low, curve.high, color=line.style.colour, alpha=0.16, linewidth=0)
+    if data.lines:
+        first = min(line.band.epochs[0] for line in data.lines)
+        last = max(line.band.epochs[-1] for line in data.lines)
         axes.set_xlim(float(first), float(max(last, first + 1)))
         for epoch in data.switches:
-            axes.axvspan(epoch - 0.01 * last, epoch + 0.01 * last, color=GREY, alpha=0.22, linewidth=0, zorder=0.5)
+            box: dict[str, Any] = {"color": GREY, "alpha": 0.22, "linewidth": 0, "label": "change of loss"}
+            legend["change of loss"] = axes.axvspan(epoch - 0.01 * last, epoch + 0.01 * last, zorder=0.5, **box)
     axes.set(xlabel="epoch", ylabel=data.ylabel, ylim=data.limits)
-    tidy(axes)
-    box = [Patch(color=GREY, alpha=0.22, label="change of loss")] if data.switches else []
-    return [*(data.handles or drawn), *box]
+    return [handle for label, handle in legend.items() if label]
 
 
 def ceiling(curves: Sequence[Band]) -> float | None:
@@ -152,46 +133,37 @@ def _limits(curve: Curve, found: Sequence[Band]) -> tuple[float | None, float | 
     return max(0.0, 100 - (ceiling([replace(own, mean=100 - own.mean) for own in found]) or 100.0)), 100.0
 
 
-def _handles(found: Sequence[Band], look: Mapping[str, Style]) -> Handles:
-    return [method_handle(label, look[label]) for label in dict.fromkeys(curve.label for curve in found)]
-
-
 def curve_charts(
-    members: Sequence[Results],
-    look: Mapping[str, Style],
-    names: Sequence[str],
-    steep: bool = False,
-    only: Callable[[Results], bool] = lambda one: True,
+    members: Sequence[Results], look: Mapping[str, Style], names: Sequence[str], steep: float = 0.0
 ) -> list[Chart]:
-    """A chart for each number that some of them recorded."""
+    """A chart for each number that some of them recorded; the first `steep` share of epochs may leave the frame."""
     made: list[Chart] = []
     for curve in map(CURVES.__getitem__, names):
-        found = bands([one for one in members if only(one)], curve.name, curve.factor)
+        found = bands(members, curve.name, curve.factor)
         if not found:
             continue
         linear = {"range": _range(found, steep), "tickformat": ".3~g"}
-        log, at = log_axis(np.concatenate([own.mean for own in found])) if curve.log else (None, numbers)
-        traces = [trace for own in found for trace in _traces(own, look[own.label], at)]
-        shown = figure(traces, xaxis={"title": axis_title("epoch")}, yaxis=log or linear)
-        title = curve.title[0].upper() + curve.title[1:]
-        made.append(Chart(curve.name, title, {USUAL_READING: shown}, linear=linear if log else None))
+        traces = [trace for own in found for trace in _traces(own, look[own.label])]
+        shown = figure(traces, xaxis={"title": {"text": "epoch"}}, yaxis=linear)
+        shown, linear = (log_axis(shown, "y"), linear) if curve.log else (shown, None)
+        made.append(Chart(curve.name, curve.title[0].upper() + curve.title[1:], {USUAL_READING: shown}, linear=linear))
     return made
 
 
-def _traces(curve: Band, style: Style, at: Any) -> list[Json]:
+def _traces(curve: Band, style: Style) -> list[Json]:
     kept = thinned(len(curve.epochs))
     epochs, mean, low, high = (values[kept] for values in (curve.epochs, curve.mean, curve.low, curve.high))
     hover = "epoch %{x}<br>%{customdata[0]:.4~g}"
-    middle = scatter(curve.label, style, epochs.tolist(), at(mean), (mean,), hover, mode="lines", line=pen(style, 2))
+    middle = scatter(curve.label, style, epochs, mean, (mean,), hover, mode="lines", line=pen(style, 2))
     if not np.nan_to_num(high - low).max(initial=0.0) > 0:
         return [middle]
     edge = {**middle, "line": {"width": 0}, "hoverinfo": "skip", "hovertemplate": None}
     filled = {"fill": "tonexty", "fillcolor": f"m{style.place} 26"}
-    return [{**edge, "y": at(low)}, {**edge, "y": at(high), **filled}, middle]
+    return [{**edge, "y": numbers(low)}, {**edge, "y": numbers(high), **filled}, middle]
 
 
-def _range(found: Sequence[Band], steep: bool) -> list[float | None]:
-    values = np.concatenate([own.mean[int(STEEP * len(own.mean)) if steep else 0 :] for own in found])
+def _range(found: Sequence[Band], steep: float) -> list[float | None]:
+    values = np.concatenate([own.mean[int(steep * len(own.mean)) :] for own in found])
     low, high = np.nanmin(values), np.nanmax(values)
     room = 0.06 * (high - low) or 0.5 * abs(high) or 1.0
     return numbers(np.array([max(low - room, -0.03 * (high + room)) if low >= 0 else low - room, high + room]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..results import Results, bands
@@ -40,15 +41,10 @@ def evolution_drawing(title: str, members: Sequence[Results]) -> Drawing:
 def grid_drawing(title: str, grid: Mapping[tuple[float, float], Lines]) -> Drawing:
     """One panel a configuration: a row for each gamma, a column for each alpha; missing ones stay empty."""
     gammas, alphas = (sorted({pair[place] for pair in grid}) for place in (0, 1))
-    panels = [
-        Panel(
-            f"γ = {gamma:g}, α = {alpha:g}" + ("" if (gamma, alpha) in grid else ": no runs"),
-            draw_lines,
-            grid.get((gamma, alpha), Lines([], "share", (0, 1))),
-        )
-        for gamma in gammas
-        for alpha in alphas
-    ]
+    panels: list[Panel] = []
+    for pair in itertools.product(gammas, alphas):
+        words = "γ = {:g}, α = {:g}".format(*pair) + ("" if pair in grid else ": no runs")
+        panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], "share", (0, 1)))))
     return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True)
 
 
@@ -60,7 +56,7 @@ def evolution(results: Results) -> Lines:
 def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[Line]:
     """Lines of recorded quantities, each in its own colour; what was not recorded is left out."""
     return [
-        Line(curve, colour, {"label": CURVES[name].short})
+        Line(curve, Style(colour), CURVES[name].short)
         for name, colour in colours.items()
         for curve in bands([results], name)
     ]

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from socrates import pareto
 
-from ..results import Results, mean_and_band
+from ..results import Array, Results, mean_and_band
 from ..style import Style
 from ..vocabulary import SPLITS, USUAL_READING
 from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
-from .compose import Drawing, Panel
-from .ink import GREY, LINES, RED, Handles, annotate_apart, line_handle, method_handle, tidy
-
-Array = NDArray[Any]
+from .compose import GREY, LINES, Drawing, Handles, Panel, annotate_apart, line_handle, method_handle, method_look
 
 MOST_NUMBERED = 8
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
-ACCEPTABLE_LINE = {  # on the page
-    **{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE},
-    "line": {"dash": "dot", "width": 1.5, "color": "soft"},
-}
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
 
@@ -59,15 +50,16 @@ class Plane:
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
     """Paths over the epochs, and ends on test and validation data."""
-    collapsed = collapsed_labels(members)
     step = usual_step(max((len(one.epochs) for one in members), default=0))
-    shown = {"pareto-epochs": (draw_paths, epoch_paths(members, step), f"validation error and ECE every {step} epochs")}
+    words = f"validation error and ECE every {step} epochs"
+    planes = [("pareto-epochs", draw_paths, epoch_paths(members, step), words)]
     for split in ("test", "val"):
-        ends = final_points(members, split)
-        shown[f"pareto-{split}"] = (draw_points, ends, f"{SPLITS[split].lower()} error and ECE")
-    for name, (draw, trails, title) in shown.items():
+        words = f"{SPLITS[split].lower()} error and ECE"
+        planes.append((f"pareto-{split}", draw_points, final_points(members, split), words))
+    for name, draw, trails, words in planes:
         if trails:
-            yield Drawing(name, f"{title}, {BETTER}", [Panel("", draw, Plane(trails, look, collapsed))])
+            panel = Panel("", draw, Plane(trails, look, collapsed_labels(members)))
+            yield Drawing(name, f"{words}, {BETTER}", [panel])
 
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
@@ -75,15 +67,15 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     longest = max((len(one.epochs) for one in members), default=0)
     paths = epoch_paths(members, every=max(1, math.ceil(longest / PATH_POINTS)))
     found = by_reading(members, lambda reading: final_points(members, "test", reading))
-    planes = {reading: Plane(points, look, collapsed_labels(members)) for reading, points in found.items() if points}
-    ends = {reading: _final_figure(plane) for reading, plane in planes.items()}
-    through = {USUAL_READING: "validation, mean over seeds"}
-    ringed = {USUAL_READING: "test; small: seeds, ringed: on the Pareto front"}
-    made: list[Chart] = []
-    if paths:
-        path = {USUAL_READING: _path_figure(paths, look)}
-        made.append(Chart("paths", "Through training", path, through, "tall", slider=True))
-    return [*made, Chart("final", "At the end", ends, ringed, "tall")] if ends else made
+    collapsed = collapsed_labels(members)
+    ends = {reading: _final_figure(Plane(points, look, collapsed)) for reading, points in found.items() if points}
+    path = {USUAL_READING: _path_figure(paths, look)} if paths else {}
+    words = "test; small: seeds, ringed: on the Pareto front"
+    made = [
+        Chart("paths", "Through training", path, {USUAL_READING: "validation, mean over seeds"}),
+        Chart("final", "At the end", ends, {USUAL_READING: words}),
+    ]
+    return [chart for chart in made if chart.figures]
 
 
 def usual_step(epochs: int) -> int:
@@ -103,10 +95,9 @@ def epoch_paths(members: Sequence[Results], every: int = 25) -> list[Trail]:
     paths: list[Trail] = []
     for one in members:
         epochs = one.epochs
-        error = 100 * (1 - mean_and_band(one.curve("val_accuracy"))[0])
-        ece = 100 * mean_and_band(one.curve("val_ece"))[0]
-        known = np.isfinite(error) & np.isfinite(ece)
-        chosen = known & ((epochs % every == 0) | (epochs == epochs[:1]) | (epochs == epochs[-1:]))
+        error, ece = (100 * mean_and_band(curve)[0] for curve in (1 - one.curve("val_accuracy"), one.curve("val_ece")))
+        asked = (epochs % every == 0) | (epochs == epochs[:1]) | (epochs == epochs[-1:])
+        chosen = asked & np.isfinite(error) & np.isfinite(ece)
         if chosen.any():
             steps, error, ece = epochs[chosen].astype(int), error[chosen], ece[chosen]
             middle = int(np.abs(steps - steps[-1] / 2).argmin())
@@ -151,18 +142,17 @@ def draw_paths(axes: Axes, data: Plane) -> Handles:
     Paths with collapsed runs have hollow marks with a red edge. The frame holds the second half of the others.
     """
     notes: list[tuple[float, float, str, str]] = []
+    handles: Handles = []
     for path in data.trails:
-        style, marks = data.look[path.label], _marks(data, path.label)
+        style, bad = data.look[path.label], data.collapsed.get(path.label, "")
         ends = sorted({path.start, len(path.steps) - 1})
-        axes.plot(path.error, path.ece, linestyle=LINES[style.dash], linewidth=1.2, color=style.colour, alpha=0.8)
-        axes.plot(path.error, path.ece, markersize=3, **marks)
-        axes.plot(path.error[ends], path.ece[ends], markersize=7.5, **marks)
+        axes.plot(path.error, path.ece, **method_look(style, bad, linewidth=1.2, markersize=3))
+        axes.plot(path.error[ends], path.ece[ends], **method_look(style, bad, linestyle="none", markersize=7.5))
         notes += [(path.error[at], path.ece[at], str(path.steps[at]), style.colour) for at in reversed(ends)]
+        handles.append(method_handle(path.label, style, bad))
     frame_plane(axes, data)
     annotate_apart(axes, notes if len(data.trails) <= MOST_NUMBERED else [])  # more would only hide each other
-    return [
-        method_handle(path.label, data.look[path.label], data.collapsed.get(path.label, "")) for path in data.trails
-    ]
+    return handles
 
 
 def draw_points(axes: Axes, data: Plane) -> Handles:
@@ -178,9 +168,9 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
     handles: Handles = []
     for point in data.trails:
         style, bad = data.look[point.label], data.collapsed.get(point.label, "")
-        marks: dict[str, Any] = _marks(data, point.label) | ({} if bad else {"markeredgecolor": "white"})
+        edge = {} if bad else {"markeredgecolor": "white"}
         axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=style.colour, alpha=0.4, mew=0)
-        axes.plot(*zip(point.end, strict=True), markersize=8.5, zorder=3, **marks)
+        axes.plot(*point.end, **method_look(style, bad, linestyle="none", markersize=8.5, zorder=3, **edge))
         handles.append(method_handle(point.label, style, bad, linestyle="none"))
     frame_plane(axes, data)
     return [*handles, line_handle("not dominated", linewidth=1, linestyle=LINES["dash"])]
@@ -199,7 +189,6 @@ def frame_plane(axes: Axes, data: Plane) -> None:
         axes.set_ylim(0, max(top, 1.08 * ACCEPTABLE_ECE) if top > ACCEPTABLE_ECE / 2 else top)
     axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
     axes.set(xlabel="error, %", ylabel="ECE, %")
-    tidy(axes)
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     beyond: list[str] = []
     for trail in data.trails:
@@ -208,8 +197,7 @@ def frame_plane(axes: Axes, data: Plane) -> None:
             beyond.append(f"{trail.label} ({f'collapsed: {bad}, ' if bad else ''}error {error:.0f} %, ECE {ece:.0f} %)")
     notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
     notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []
-    if notes:
-        axes.set_title(textwrap.fill("; ".join(notes), 80), fontsize=7, color=GREY)
+    axes.set_title("; ".join(notes))
 
 
 def _limits(parts: Sequence[tuple[Array, int]]) -> tuple[float, float]:
@@ -221,40 +209,35 @@ def _limits(parts: Sequence[tuple[Array, int]]) -> tuple[float, float]:
     return max(0.0, low - room), min(max(furthest, high), high + max(high - low, 0.3 * high)) + room
 
 
-def _marks(data: Plane, label: str) -> dict[str, Any]:
-    style = data.look[label]
-    face, edge = ("white", RED) if label in data.collapsed else (style.colour, style.colour)
-    return {"linestyle": "none", "marker": style.marker, "markerfacecolor": face, "markeredgecolor": edge}
-
-
 def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """Each path, and a large mark at the epoch of the slider; the page cuts both there."""
-    x, at_x = log_axis(np.concatenate([path.error for path in paths]), "error, %")
-    y, at_y = log_axis(np.concatenate([np.array([ACCEPTABLE_ECE]), *(path.ece for path in paths)]), "ECE, %")
     hover = "epoch %{customdata[0]}<br>error %{customdata[1]:.2f} %<br>ECE %{customdata[2]:.2f} %"
     traces: list[Json] = []
     for path in paths:
-        style, shown = look[path.label], (np.asarray(path.steps), path.error, path.ece)
-        whole = scatter(path.label, style, at_x(path.error), at_y(path.ece), shown, hover)
+        style = look[path.label]
+        whole = scatter(path.label, style, path.error, path.ece, (np.array(path.steps), path.error, path.ece), hover)
         drawn = {"line": pen(style, 1.5), "marker": {"color": f"m{style.place}", "size": 3.5}}
         traces.append({**whole, "mode": "lines+markers", "opacity": 0.6, "cut": "until", **drawn})
         traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
-    return figure(traces, xaxis=x, yaxis=y, shapes=[ACCEPTABLE_LINE])
+    return _plane_figure(traces, threshold=True)
 
 
 def _final_figure(plane: Plane) -> Json:
     """The runs small, their mean large, with a ring if it is on the front."""
-    points, front = plane.trails, front_labels(plane.trails, plane.collapsed)
-    eces = np.concatenate([point.ece for point in points])
-    x, at_x = log_axis(np.concatenate([point.error for point in points]), "error, %")
-    y, at_y = log_axis(eces, "ECE, %")
+    front = front_labels(plane.trails, plane.collapsed)
     hover = "error %{customdata[0]:.2f} %<br>ECE %{customdata[1]:.2f} %"
     traces: list[Json] = []
-    for point in points:
-        style, mean = plane.look[point.label], [np.array([value]) for value in point.end]
+    for point in plane.trails:
+        style = plane.look[point.label]
         large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
-        for (error, ece), marker in (((point.error, point.ece), mark(style, 6, width=0, opacity=0.5)), (mean, large)):
-            shown = {"mode": "markers", "marker": marker}
-            traces.append(scatter(point.label, style, at_x(error), at_y(ece), (error, ece), hover, **shown))
-    shapes = [ACCEPTABLE_LINE] if eces.max() > 0.7 * ACCEPTABLE_ECE else []
-    return figure(traces, xaxis=x, yaxis=y, shapes=shapes)
+        small, mean = mark(style, 6, width=0, opacity=0.5), np.array([point.end]).T
+        for x, y, marker in ((point.error, point.ece, small), (mean[0], mean[1], large)):
+            traces.append(scatter(point.label, style, x, y, (x, y), hover, mode="markers", marker=marker))
+    return _plane_figure(traces, threshold=max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+
+
+def _plane_figure(traces: list[Json], threshold: bool) -> Json:
+    """Both axes logarithmic, with the line of acceptable calibration or without."""
+    line = {"xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": {"dash": "dot"}}
+    shown = log_axis(figure(traces, shapes=[line] if threshold else []), "x", "error, %")
+    return log_axis(shown, "y", "ECE, %", also=[ACCEPTABLE_ECE] if threshold else [])

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
 from socrates.metrics import BinStats
 from socrates.metrics.binning import bin_edges
 
-from ..results import Results
+from ..markup import asset
+from ..results import Array, Results
 from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
-from .chart import Chart, Json, axis_title, by_reading, figure, mark, numbers, pen, scatter
-from .compose import Drawing, Panel
-from .ink import GREY, LINES, RED, Handles, line_handle, method_handle, tidy
-
-Array = NDArray[Any]
+from .chart import Chart, Json, by_reading, figure, mark, numbers, pen, scatter
+from .compose import GREY, LINES, RED, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
 Z = 1.959964  # two-sided 95 % of a normal distribution
 BAND = "#8080803D"
@@ -68,12 +66,9 @@ class Diagram(NamedTuple):
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
     """The diagrams of all methods, side by side; none if no logits can be read."""
-    found = [reliability_of(one) for one in members]
-    if any(data.runs for data in found):
-        panels = [
-            Panel(one.label, draw_reliability, Diagram(data, look[one.label], one.collapse_count))
-            for one, data in zip(members, found, strict=True)
-        ]
+    diagrams = [Diagram(reliability_of(one), look[one.label], one.collapse_count) for one in members]
+    if any(diagram.data.runs for diagram in diagrams):
+        panels = [Panel(diagram.data.label, draw_reliability, diagram) for diagram in diagrams]
         yield Drawing("reliability", "reliability on the test set", panels, size=(2.15, 2.55), shared=True)
 
 
@@ -84,7 +79,7 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
         found = by_reading([one], lambda reading, one=one: reliability_of(one, reading=reading))
         figures = {reading: _figure(data, look[one.label]) for reading, data in found.items()}
         captions = {reading: in_words(data) for reading, data in found.items()}
-        made.append(Chart(f"reliability-{place}", one.label, figures, captions, "square", place))
+        made.append(Chart(f"reliability-{place}", one.label, figures, captions, place))
     return made
 
 
@@ -112,9 +107,7 @@ def chance_band(confidence: Array, count: Array) -> tuple[Array, Array]:
     >>> low.round(3), high.round(3)
     (array([0.402, 0.704, nan]), array([0.598, 1. , nan]))
     """
-    variance = np.divide(
-        confidence * (1 - confidence), count, out=np.full(np.shape(count), np.nan), where=np.asarray(count) > 0
-    )
+    variance = confidence * (1 - confidence) / np.where(count > 0, count, np.nan)
     reach = Z * np.sqrt(np.maximum(variance, 0.0))  # a float32 confidence may exceed 1 by its rounding
     return np.clip(confidence - reach, 0, 1), np.clip(confidence + reach, 0, 1)
 
@@ -136,7 +129,6 @@ def draw_reliability(axes: Axes, diagram: Diagram) -> Handles:
     else:
         axes.text(0.5, 0.5, "no logits to read", ha="center", va="center", fontsize=7.5, color=GREY)
     axes.axhline(0, color=GREY, linewidth=0.8)
-    tidy(axes)
     axes.set(xlim=(0, 1), ylim=(-_HISTOGRAM, 1), xticks=_TICKS, yticks=_TICKS, xlabel="confidence", ylabel="accuracy")
     words = [in_words(data), *([f"collapsed: {diagram.collapsed}"] if diagram.collapsed else [])]
     axes.set_title("\n".join(filter(None, words)), color=RED if diagram.collapsed else GREY)
@@ -153,10 +145,9 @@ def draw_lines(axes: Axes, diagrams: Sequence[Diagram]) -> Handles:
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=LINES["dash"])
     for data, style, _ in diagrams:
         filled = data.count > 0
-        own: dict[str, Any] = {"color": style.colour, "marker": style.marker, "linestyle": LINES[style.dash]}
-        axes.plot(data.confidence[filled], data.accuracy[filled], markersize=3.5, linewidth=1.2, **own)
+        look = method_look(style, markersize=3.5, linewidth=1.2)
+        axes.plot(data.confidence[filled], data.accuracy[filled], **look)
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
-    tidy(axes)
     return [method_handle(diagram.data.label, diagram.style) for diagram in diagrams]
 
 
@@ -182,23 +173,11 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
         "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}<br>by chance %{customdata[2]:.1%} – "
         "%{customdata[3]:.1%}<br>%{customdata[4]:.1%} of the predictions<extra></extra>"
     )
-    width = upper - lower
-    drawn = {"line": pen(style, 1.5, dash="solid"), "marker": mark(style, 7.5, width=1)}
-    points = scatter(data.label, style, numbers(confidence), numbers(accuracy), shown, hover, **drawn)
-    points |= {"mode": "lines+markers", "cliponaxis": False}
-    bars = {"type": "bar", "x": numbers((lower + upper) / 2), **{k: points[k] for k in ("customdata", "hovertemplate")}}
+    drawn = {"line": pen(replace(style, dash="solid"), 1.5), "marker": mark(style, 7.5, width=1), "cliponaxis": False}
+    points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="lines+markers", **drawn)
+    width, middle = upper - lower, numbers((lower + upper) / 2)
+    bars = {"type": "bar", "x": middle, "customdata": points["customdata"], "hovertemplate": hover}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
-    solid = {"color": f"m{style.place} B3"}
-    strip = {"y": numbers(share), "width": numbers(0.86 * width), "yaxis": "y2", "marker": solid}
-    ticks = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0", "", "0.5", "", "1"], "range": [0, 1]}
-    diagonal = {"type": "line", "x0": 0, "x1": 1, "y0": 0, "y1": 1}
-    below = {"domain": [0, 0.15], "range": [0, 1], "showticklabels": False, "showgrid": False, "zeroline": False}
-    return figure(
-        [{**bars, **chance}, points, {**bars, **strip}],
-        barmode="overlay",
-        shapes=[{**diagonal, "line": {"dash": "dash", "width": 1.2, "color": "soft"}}],
-        margin={"l": 8, "r": 8, "t": 10, "b": 8},
-        xaxis={**ticks, "title": axis_title("confidence"), "anchor": "y2"},
-        yaxis={**ticks, "domain": [0.22, 1], "title": axis_title("accuracy"), "showline": False},
-        yaxis2={**below, "fixedrange": True},
-    )
+    strip = {"y": numbers(share), "width": numbers(0.86 * width), "marker": {"color": f"m{style.place} B3"}}
+    layout = json.loads(asset("reliability.json"))
+    return figure([{**bars, **chance}, points, {**bars, **strip, "yaxis": "y2"}], **layout)

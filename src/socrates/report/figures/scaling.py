@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from ..results import Results
 from ..style import Style
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
-from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, scatter
-from .compose import Drawing, Panel
-from .ink import Handles, line_handle
+from .chart import SYMBOLS, Chart, Json, by_reading, figure, log_axis, mark, scatter
+from .compose import Drawing, Handles, Panel, line_handle
 from .pareto import BETTER, Plane, Trail, collapsed_labels, final_points, frame_plane
 
 
@@ -39,9 +38,8 @@ def scaled_points(members: Sequence[Results], scalers: Sequence[str] = (), readi
     """Test numbers of each label unscaled, then under each scaler (or some) that it has; without any it is left out."""
     trails: list[Trail] = []
     for one in members:
-        names = sorted(
-            (name for name in one.scalers if name in (scalers or one.scalers)), key=lambda name: name != "none"
-        )
+        wanted = [name for name in one.scalers if name in (scalers or one.scalers)]
+        names = sorted(wanted, key=lambda name: name != "none")
         found = [(name, point.end) for name in names for point in final_points([one], "test", reading, name)]
         if len(found) > 1 and found[0][0] == "none":
             error, ece = (np.array([end[axis] for _, end in found]) for axis in (0, 1))
@@ -55,49 +53,37 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     The frame does not stretch for labels with collapsed runs.
     """
     handles: dict[str, Any] = {}
-    mark: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
+    point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
     arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
     for trail in data.trails:
         colour = data.look[trail.label].colour
-        for name, place in zip(trail.steps, zip(trail.error, trail.ece, strict=True), strict=True):
-            scaler = scaler_of(name)
+        for name, x, y in zip(trail.steps, trail.error, trail.ece, strict=True):
+            scaler, size = scaler_of(name), 5.5 if name != "none" else 8
             if name != "none":
-                axes.annotate("", place, trail.end, arrowprops={**arrow, "color": colour})
-            size = 8 if name == "none" else 5.5
-            axes.plot(*zip(place, strict=True), scaler.marker, color=colour, markersize=size, mec="white")
-            handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **mark))
+                axes.annotate("", (x, y), trail.end, arrowprops={**arrow, "color": colour})
+            axes.plot(x, y, scaler.marker, color=colour, markersize=size, mec="white")
+            handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **point))
     frame_plane(axes, data)
-    labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **mark) for one in data.trails]
+    labels = [line_handle(one.label, data.look[one.label].colour, marker="o", **point) for one in data.trails]
     return [*handles.values(), *labels]
 
 
 def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """One row a method: a line over its ECEs, a symbol for each scaler, a ring for none."""
-    x, at = log_axis(np.concatenate([trail.ece for trail in trails]), "ECE, %")
     hover = "%{text}: ECE %{customdata[0]:.2f} %<br>error %{customdata[1]:.2f} %"
     traces: list[Json] = []
     names: list[Json] = []
-    above = {"xref": "paper", "x": 0, "xanchor": "left", "yanchor": "middle", "showarrow": False}
-    above["font"] = {"size": 12.5, "color": "ink"}
     for row, trail in enumerate(trails):
         height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
-        rings = [2.5 if name == "none" else 0 for name in trail.steps]
-        marker = {"color": colour, "size": 11, "opacity": 0.9, "line": {"width": rings, "color": colour}}
-        marker["symbol"] = [scaler_symbol(name) for name in trail.steps]
-        shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
-        heights = [height] * len(trail.steps)
-        points = scatter(trail.label, style, at(trail.ece), heights, (trail.ece, trail.error), hover, **shown)
-        span = {"x": at(np.sort(trail.ece)), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
+        scalers = [scaler_of(name) for name in trail.steps]
+        symbols = ["circle-open" if one.name == "none" else SYMBOLS[one.marker] for one in scalers]
+        rings = [2.5 if one.name == "none" else 0 for one in scalers]
+        marker = mark(style, 11, colour, rings, opacity=0.9, symbol=symbols)
+        shown = {"mode": "markers", "marker": marker, "text": [one.long for one in scalers]}
+        heights = np.full(len(trail.steps), height)
+        points = scatter(trail.label, style, trail.ece, heights, (trail.ece, trail.error), hover, **shown)
+        span = {"x": sorted(points["x"]), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
         traces += [{**points, **span, "hoverinfo": "skip", "hovertemplate": None}, points]
-        names.append({**above, "text": trail.label, "y": height + 0.4, "name": str(style.place)})
+        names.append({"text": trail.label, "y": height + 0.4, "name": str(style.place)})
     rows = {"range": [0.55, len(trails) + 0.75], "showticklabels": False, "showgrid": False, "showline": False}
-    return figure(traces, height=70 + 48 * len(trails), annotations=names, xaxis=x, yaxis=rows)
-
-
-def scaler_symbol(name: str) -> str:
-    """In plotly's spelling, a ring for the unscaled model.
-
-    >>> scaler_symbol("none"), scaler_symbol("vector")
-    ('circle-open', 'square')
-    """
-    return "circle-open" if name == "none" else SYMBOLS[scaler_of(name).marker]
+    return log_axis(figure(traces, height=70 + 48 * len(trails), annotations=names, yaxis=rows), "x", "ECE, %")

@@ -8,19 +8,13 @@ import numpy as np
 
 from ..results import Results, bands
 from ..style import Style
+from ..vocabulary import CURVES
 from .chart import Chart
-from .compose import Drawing, Panel
-from .curves import Line, Lines, curve_charts, draw_lines
+from .compose import INK, Drawing, Panel
+from .curves import Line, Lines, curve_charts, draw_lines, switch_epochs
 from .evolution import COLOURS, quantity_lines
-from .ink import INK, LINES
 
-SHOWN = (  # on the page
-    "confidence_unknown_wrong",
-    "confidence_unknown_right",
-    "unknown_share",
-    "confidence_true_wrong",
-    "confidence_true_right",
-)
+SHOWN = [name for name in CURVES if name.startswith(("confidence_", "unknown_"))]  # on the page
 # Blue is the true class, orange the unknown one; the line tells overall, right and wrong answers apart.
 WHO = {"true": "#0072B2", "unknown": "#D55E00"}
 WHERE = {"": ("solid", "all"), "_right": ("dash", "answer right"), "_wrong": ("dot", "answer wrong")}
@@ -42,7 +36,7 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """Belief in the unknown and in the true class of the methods that have an unknown one."""
-    return curve_charts(members, look, SHOWN, only=lambda one: one.unknown_class)
+    return curve_charts([one for one in members if one.unknown_class], look, SHOWN)
 
 
 def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
@@ -56,12 +50,12 @@ def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawin
 def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
     """ECE and error; mean confidence in the true and the unknown class; share of answers "unknown"."""
     confidences = [
-        Line(curve, colour, {"linestyle": LINES[dash], "label": f"{who} class, {words}"})
+        Line(curve, Style(colour, dash), f"{who} class, {words}")
         for where, (dash, words) in WHERE.items()
         for who, colour in WHO.items()
         for curve in bands([results], f"confidence_{who}{where}")
     ]
-    share = [Line(curve, INK, {"label": "answer is unknown"}) for curve in bands([results], "unknown_share")]
+    share = [Line(curve, Style(INK), "answer is unknown") for curve in bands([results], "unknown_share")]
     top = max([0.01, *(1.05 * float(np.nanmax(line.band.high)) for line in share)])
     return (
         Lines(quantity_lines(results, {name: COLOURS[name] for name in ("val_ece", "error")}), "share"),
@@ -72,8 +66,8 @@ def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
 
 def belief_panels(title: str, results: Results) -> list[Panel]:
     """Mean confidence in the unknown class, and ECE beside it; nothing if one of them was never recorded."""
-    switches = [] if results.switch_epoch is None else [results.switch_epoch]
-    beliefs = [Line(curve, WHO["unknown"]) for curve in bands([results], "confidence_unknown")]
+    switches = switch_epochs([results])
+    beliefs = [Line(curve, Style(WHO["unknown"])) for curve in bands([results], "confidence_unknown")]
     errors = quantity_lines(results, {"val_ece": COLOURS["val_ece"]})
     if not beliefs or not errors:
         return []
