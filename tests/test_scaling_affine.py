@@ -467,7 +467,7 @@ def test_without_curvature_the_step_is_the_preconditioned_gradient():
 
 
 class Line:
-    """A function of one number with its slope, and the same step from everywhere: an objective that is known exactly."""
+    """A function of one number with its slope, and the same step from everywhere: an objective known exactly."""
 
     def __init__(self, value, slope, step):
         self.value, self.slope, self.step = value, slope, step

@@ -142,6 +142,8 @@ def test_probs_by_hand():
     scaler.columns = 3
     probs = scaler.probs(torch.tensor([[2.0, 1.0, 1.0]]).log())
     assert torch.allclose(probs, torch.tensor([[0.625, 0.375]]))
+    logits = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(scaler.probs(logits)[2], scaler.probs(logits[2]))
 
 
 def test_call_scales_all_columns():

@@ -126,8 +126,6 @@ class SpreadNLL:
         self.low, self.high = (
             (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else (1.0, 1.0)
         )
-        self.b, self.bias = 1.0, 0.0
-        self.step = torch.zeros(2, dtype=torch.float64)
 
     def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
         """Value and gradient at theta, where `direction` and `norm` then are taken."""
