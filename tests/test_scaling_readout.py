@@ -287,6 +287,29 @@ def test_the_coarse_search_tries_one_and_the_temperature_of_the_known_within_its
         assert _valleys(landscape, *no_data, b_known) == [tried]
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "read"),
+    [(3999, 3, []), (4000, 3, [2000]), (10_000, 3, [2000]), (5000, 2048, [556]), (5000, 8192, [264])],
+)
+def test_the_coarse_search_reads_few_rows_and_few_logits(monkeypatch, rows, columns, read):
+    # At most about 2000 rows or 2^20 logits, but 256 rows in any case.
+    seen = []
+
+    class Sample(Landscape):
+        def __init__(self, logits, labels):
+            super().__init__(lambda b: abs(math.log(b)))
+            seen.append(len(logits))
+            assert len(labels) == len(logits)
+
+        def descend(self, start):
+            return start, 1
+
+    monkeypatch.setattr("socrates.scaling.readout.SpreadNLL", Sample)
+    logits, labels = torch.zeros(1, 1).expand(rows, columns), torch.zeros(rows, dtype=torch.long)
+    assert _valleys(Landscape(lambda b: abs(math.log(b))), logits, labels, 1.0) == [1.0]
+    assert seen == read
+
+
 @pytest.mark.parametrize("margin", [4.0, 5.0, 6.0])
 def test_the_valley_that_looks_lower_may_not_be_the_lowest(margin):
     # Sure or unknown at T = 0, where 30 + 80 of 180 rows cost log 3 each, or a temperature that fits the others.

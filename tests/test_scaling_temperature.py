@@ -162,6 +162,7 @@ def test_says_when_it_is_not_converged(monkeypatch):
     with pytest.warns(UserWarning, match="TemperatureScaling: stopped after 2 steps at a gradient norm of .*not conv"):
         scaler = TemperatureScaling().fit(logits, labels)
     assert scaler.report.num_iterations == 2
+    assert scaler.report.nll_after < scaler.report.nll_before
     by_t, _ = gradients(logits, labels, float(scaler.temperature))
     assert scaler.report.gradient_norm == pytest.approx(by_t, rel=1e-9)
     assert by_t > 1e-6
