@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from scaling_cases import confident, ece, mixed, nll, sampled
 
 from socrates.scaling import MatrixScaling, TemperatureScaling, VectorScaling
-from socrates.scaling.matrix import STRENGTHS, choose_strength
+from socrates.scaling.matrix import STRENGTHS, Fold, choose_strength
+from socrates.scaling.newton import conjugate_gradients, minimize
+from socrates.scaling.objective import AffineNLL
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 
@@ -188,6 +190,22 @@ def test_unknown_column_is_ruled_out_and_finite(scaler):
 
 
 @every_affine
+def test_the_gradient_of_a_ruled_out_column_is_a_tenth_of_the_tolerance(scaler):
+    known, labels = sampled(400, 4, 1.5)
+    logits = torch.cat([known, 3 * torch.randn(400, 1, generator=torch.Generator().manual_seed(1))], dim=1).double()
+    scaler.fit(logits, labels, unknown_class=True)
+    p_unknown = scaler(logits).softmax(dim=1)[:, -1]
+    # A row's gradient by bias and row of the unknown column is (1, z) times that probability.
+    lengths = p_unknown * (1 + logits.square().sum(dim=1)).sqrt()
+    assert float(lengths.mean()) == pytest.approx(1e-7, rel=1e-5)
+    t = TemperatureScaling().fit(known.double(), labels).temperature
+    scale, _ = scaler.affine()
+    assert float(scale[(-1,) * scale.ndim]) == pytest.approx(float(1 / t))
+    logits[:, -1] = -1e4
+    assert float(scaler.fit(logits, labels, unknown_class=True).bias[-1]) == 0  # a higher one might let it in
+
+
+@every_affine
 def test_an_absent_class_keeps_the_row_of_temperature_scaling(scaler):
     logits, labels = mixed(3000, 6)
     logits = torch.cat([logits, torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
@@ -320,6 +338,16 @@ def test_cross_validation_tries_half_decades_and_needs_ten_rows():
     assert MatrixScaling().fit(logits, labels).strength < 1
 
 
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_a_fold_scores_its_rows_with_a_fit_on_the_others(strength):
+    logits, labels = mixed(300, 4)
+    inside = torch.arange(0, 300, 5)
+    outside = torch.arange(300) % 5 != 0
+    outputs = MatrixScaling(strength).fit(logits[outside], labels[outside])(logits[inside].double())
+    expected = torch.nn.functional.cross_entropy(outputs, labels[inside], reduction="none")
+    assert torch.allclose(Fold(logits, labels, inside).held_out_nll(strength), expected, atol=0.01)
+
+
 FALLING = [1.4 - 0.1 * index for index in range(14)]
 
 
@@ -348,6 +376,164 @@ def test_cross_validation_by_hand(monkeypatch, means, chosen, num_tried, num_col
     monkeypatch.setattr("socrates.scaling.matrix.Fold.held_out_nll", held_out_nll)
     assert choose_strength(torch.zeros(50, num_columns), torch.arange(50) % 2) == chosen
     assert tried == [strength for strength in STRENGTHS[:num_tried] for _ in range(5)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("absent", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+def test_the_objective_is_what_autograd_finds(full, absent, penalty):
+    logits, labels = mixed(60, 4)
+    labels = labels % 3 if absent else labels
+    objective = AffineNLL(logits, labels, 0.5, full)  # single precision, but few enough to be computed in double
+    logits = logits.double()
+    objective.penalty = penalty
+    generator = torch.Generator().manual_seed(0)
+    away = torch.randn(objective.centre.shape, generator=generator, dtype=torch.float64)
+    direction = torch.randn(objective.centre.shape, generator=generator, dtype=torch.float64)
+    occurs = 4 - absent
+
+    def allowed(change):  # no common bias or row, and nothing of an absent class: that is what is fitted
+        change = change.clone()
+        common = change[:occurs].mean(dim=0)
+        change[:, -1] -= common[-1]
+        if full:
+            change[:, :-1] -= common[:-1]
+            change[:, occurs:-1] = 0
+        change[occurs:] = 0
+        return change
+
+    def value(theta):
+        scale, bias = 0.5 * theta[:occurs, :-1], theta[:occurs, -1]
+        z = logits @ scale.T if full else logits[:, :occurs] * scale.squeeze(1)
+        excess = (theta - objective.centre).square().sum()
+        return torch.nn.functional.cross_entropy(z + bias, labels) + penalty / 2 * excess
+
+    theta = objective.centre + allowed(away)
+    found, gradient = objective.evaluate(theta)
+    _, curved = torch.autograd.functional.hvp(value, theta, allowed(direction))
+    (by_theta,) = torch.autograd.grad(value(theta.requires_grad_()), theta)
+    assert found == pytest.approx(float(value(theta.detach())), abs=1e-12)
+    assert torch.allclose(gradient, allowed(by_theta), atol=1e-12)
+    assert torch.allclose(objective.curvature(allowed(direction)), allowed(curved), atol=1e-12)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_preconditioner_inverts_each_class_on_its_own(full):
+    logits, labels = mixed(60, 3)
+    objective = AffineNLL(logits.double(), labels, 0.6, full)
+    objective.penalty = 0.2
+    objective.evaluate(objective.centre)
+    p = (0.6 * logits.double()).softmax(dim=1)
+    residual = torch.randn(objective.centre.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.empty_like(residual)
+    for k in range(3):
+        x = 0.6 * logits.double() if full else 0.6 * logits[:, k : k + 1].double()
+        x = torch.cat([x, torch.ones(60, 1)], dim=1)
+        block = (p[:, k] * (1 - p[:, k])).mean() * x.T @ x / 60 + 0.2 * torch.eye(x.shape[1])
+        expected[k] = torch.linalg.solve(block, residual[k])
+    expected[:, slice(None) if full else -1] -= expected.mean(dim=0)[slice(None) if full else -1]
+    assert torch.allclose(objective.precondition(residual), expected, rtol=1e-6)
+
+
+def spectrum(*curves):
+    """A map that multiplies by so many numbers, and how often it was called."""
+    calls = []
+
+    def product(x):
+        calls.append(x)
+        return torch.tensor(curves, dtype=torch.float64) * x
+
+    return product, calls
+
+
+def test_conjugate_gradients_solve_in_as_many_steps_as_there_are_different_curvatures():
+    gradient = torch.tensor([3.0, -2.0, 1.0, 5.0], dtype=torch.float64)
+    curvature, calls = spectrum(1.0, 4.0, 4.0, 9.0)
+    found = conjugate_gradients(curvature, torch.clone, gradient, 1e-6)
+    assert torch.allclose(found, -gradient / torch.tensor([1.0, 4.0, 4.0, 9.0]), atol=1e-12)
+    assert len(calls) == 3
+    preconditioned, calls = spectrum(1.0, 4.0, 4.0, 9.0)
+    inverse, _ = spectrum(1.0, 1 / 4, 1 / 4, 1 / 9)
+    assert torch.allclose(conjugate_gradients(preconditioned, inverse, gradient, 1e-6), found, atol=1e-12)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("forcing", [0.9, 0.3, 0.1, 0.01])
+def test_conjugate_gradients_stop_at_the_residual_that_is_asked_for(forcing):
+    gradient = torch.ones(6, dtype=torch.float64)
+    curves = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], dtype=torch.float64)
+    curvature, calls = spectrum(*curves.tolist())
+    residual = curves * conjugate_gradients(curvature, torch.clone, gradient, forcing) + gradient
+    assert float(residual.norm() / gradient.norm()) <= forcing
+    shorter, fewer = spectrum(*curves.tolist())
+    more = curves * conjugate_gradients(shorter, torch.clone, gradient, 1.7 * forcing) + gradient
+    assert float(more.norm()) >= float(residual.norm())
+    assert len(fewer) <= len(calls)
+
+
+def test_without_curvature_the_step_is_the_preconditioned_gradient():
+    flat, half = (spectrum(*curves)[0] for curves in ((0.0, 0.0), (0.5, 0.5)))
+    gradient = torch.tensor([3.0, -2.0], dtype=torch.float64)
+    assert torch.equal(conjugate_gradients(flat, half, gradient, 0.1), -gradient / 2)
+
+
+class Line:
+    """A function of one number with its slope, and the same step from everywhere: an objective known exactly."""
+
+    def __init__(self, value, slope, step):
+        self.value, self.slope, self.step = value, slope, step
+        self.asked, self.forcings = [], []
+
+    def evaluate(self, theta):
+        self.asked.append(float(theta))
+        return self.value(float(theta)), torch.tensor([self.slope(float(theta))], dtype=torch.float64)
+
+    def direction(self, gradient, forcing):
+        self.forcings.append(forcing)
+        return torch.tensor([self.step], dtype=torch.float64)
+
+    def norm(self, gradient):
+        return float(gradient.abs().sum())
+
+
+ZERO = torch.zeros(1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("rise", "taken"), [(1.9e-9, True), (3.1e-9, False)])
+def test_a_step_within_rounding_counts_if_the_gradient_is_shorter(rise, taken):
+    # At a value of 1.5 the rounding is 1e-9 * (1 + 1.5).
+    line = Line(lambda x: 1.5 + rise * (x > 0), lambda x: 1e-12 if x == 1 else -1e-5, 1.0)
+    theta, steps, norm = minimize(line, ZERO, 1e-9, rounding=1e-9)
+    assert (float(theta), steps) == ((1.0, 1) if taken else (0.0, 0))
+    assert norm == pytest.approx(1e-12 if taken else 1e-5)
+    line = Line(lambda x: 1.5 + rise * (x > 0), lambda x: -1e-5, 1.0)
+    assert minimize(line, ZERO, 1e-9, rounding=1e-9)[:2] == (ZERO, 0)  # no shorter gradient
+
+
+def test_steps_are_halved_until_the_value_falls_enough():
+    # A parabola with its minimum at 1, and a step of 7: 3.5 is too far as well, 1.75 gains enough.
+    line = Line(lambda x: (x - 1) ** 2 / 2, lambda x: x - 1, 7.0)
+    theta, steps, norm = minimize(line, ZERO, 0.8)
+    assert (float(theta), steps, norm) == (1.75, 1, 0.75)
+    assert line.asked == [0.0, 7.0, 3.5, 1.75]
+    minimize(line, ZERO, 0.75)
+    assert line.asked[4:9] == [0.0, 7.0, 3.5, 1.75, 8.75]  # a gradient that is as long is not enough
+    # A gain of 1e-4 of what the slope promises is enough.
+    for gain, asked in ((3.1e-4, [0.0, 1.0]), (2.9e-4, [0.0, 1.0, 0.5])):
+        line = Line(lambda x, gain=gain: (-gain if x == 1 else -1.0) * (x > 0), lambda x: -3.0 if x == 0 else 4.0, 1.0)
+        minimize(line, ZERO, 1e-3)
+        assert line.asked[: len(asked)] == asked
+        assert line.asked[len(asked)] == asked[-1] + 1
+
+
+def test_where_no_step_gains_the_start_is_kept():
+    line = Line(lambda x: abs(x), lambda x: -1.0, 1.0)
+    assert minimize(line, ZERO, 1e-3) == (ZERO, 0, 1.0)
+    assert min(line.asked[1:]) == pytest.approx(2**-29)  # the last one above 1e-9
+    assert line.forcings == [0.1]
+    line = Line(lambda x: abs(x), lambda x: -1e-4, 1.0)
+    minimize(line, ZERO, 1e-9)
+    assert line.forcings == [pytest.approx(0.01)]
 
 
 @settings(max_examples=25, deadline=None)

@@ -10,6 +10,7 @@ from scaling_cases import sampled, spread, with_unknown
 from scipy.optimize import minimize
 
 from socrates.scaling import ReadoutScaling, TemperatureScaling
+from socrates.scaling.readout import Point, SpreadNLL, _valleys
 
 
 def spread_nll(logits, labels, temperature, bias):
@@ -141,6 +142,8 @@ def test_probs_by_hand():
     scaler.columns = 3
     probs = scaler.probs(torch.tensor([[2.0, 1.0, 1.0]]).log())
     assert torch.allclose(probs, torch.tensor([[0.625, 0.375]]))
+    logits = torch.randn(4, 3, 3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(scaler.probs(logits)[2], scaler.probs(logits[2]))
 
 
 def test_call_scales_all_columns():
@@ -168,6 +171,166 @@ def test_separable_and_hopeless_labels_end_finite():
 def test_the_unknown_column_is_never_a_label():
     with pytest.raises(ValueError, match=r"labels from 0 to 2, got 0 to 3.*never a label"):
         ReadoutScaling().fit(torch.randn(3, 4), torch.tensor([0, 1, 3]))
+
+
+@pytest.mark.parametrize(("b", "bias"), [(1.0, 0.0), (0.3, 2.0), (2.0, -3.0), (0.7, -12.0), (3.0, 9.0)])
+def test_value_gradient_and_step_are_those_of_autograd(b, bias):
+    logits, labels = with_unknown(200, 4, 1.5, 1.0)
+    nll = SpreadNLL(logits.double(), labels)
+
+    def value(theta):
+        return spread_nll(logits, labels, 1 / theta[0], theta[1])
+
+    theta = torch.tensor([b, bias], dtype=torch.float64, requires_grad=True)
+    (by_theta,) = torch.autograd.grad(value(theta), theta)
+    found, gradient = nll.evaluate(theta.detach())
+    assert found == pytest.approx(float(value(theta.detach())), abs=1e-12)
+    assert torch.allclose(gradient, by_theta, rtol=1e-8, atol=1e-12)
+    # By T = 1 / b and by log T the first part is -b^2 and -b times the one by b.
+    by_t, by_log_t = (math.hypot(factor * float(by_theta[0]), float(by_theta[1])) for factor in (b * b, b))
+    assert nll.at(b, bias)[1] == pytest.approx(by_t, rel=1e-7)
+    assert nll.norm(gradient) == pytest.approx(max(by_t, by_log_t), rel=1e-7)
+    # Newton's step in (a common factor, the bias), downhill along each axis of the curvature and not longer than 1.
+    axes = torch.tensor([[b, 0.0], [bias, 1.0]], dtype=torch.float64)
+    curvature = torch.autograd.functional.hessian(lambda x: value(theta.detach() + axes @ x), torch.zeros(2).double())
+    slope = axes.T @ by_theta
+    curves, basis = torch.linalg.eigh(curvature)
+    expected = axes @ -(basis @ ((basis.T @ slope) / curves.abs().clamp(min=float(slope.norm()))))
+    assert torch.allclose(nll.direction(gradient, 0.1), expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+@pytest.mark.parametrize(("b", "close"), [(0.3, 1e-2), (1.0, 1e-2), (10.0, 2e-3), (1000.0, 1e-6)])
+def test_the_best_bias_is_found_at_any_temperature(b, close, noise):
+    logits, labels = unknown_where_wrong(0, noise, n=100)
+    found = SpreadNLL(logits, labels).lowest(b)
+    assert found.b == b
+    assert found.value == pytest.approx(float(spread_nll(logits, labels, 1 / b, found.bias)), abs=1e-9)
+    biases = torch.linspace(-15 - 25 * b, 15 + 25 * b, 4000, dtype=torch.float64)
+    scaled = b * (logits - logits[:, :-1].amax(dim=1, keepdim=True))
+    log_known, true = scaled[:, :-1].logsumexp(dim=1), scaled.gather(1, labels[:, None]).squeeze(1)
+    unknown = scaled[:, -1] + biases[:, None]
+    grid = (torch.logaddexp(log_known, unknown) - torch.logaddexp(true, unknown - math.log(4))).mean(dim=1)
+    assert found.value <= float(grid.min()) + close
+
+
+def test_the_best_bias_by_hand():
+    logits = torch.tensor([[2.0, 0.0, 1.0]] * 3, dtype=torch.float64)
+    # Always right or always wrong: as far from where the two columns balance as is tried, here z_unknown = z_max - 1.
+    assert SpreadNLL(logits, torch.tensor([0, 0, 0])).lowest(2.0).bias == pytest.approx(2.0 - 13)
+    assert SpreadNLL(logits, torch.tensor([1, 1, 1])).lowest(2.0).bias == pytest.approx(2.0 + 13)
+    # Wrong where the unknown column leads by 1, else it trails by 1: near T = 0 any bias between, at a cost of log 2
+    # for each row that is left to the unknown column.
+    logits = torch.tensor([[3.0, 0.0, 4.0], [3.0, 0.0, 2.0], [0.0, 3.0, 2.0]], dtype=torch.float64)
+    nll = SpreadNLL(logits, torch.tensor([1, 0, 1]))
+    assert nll.lowest(200.0).value == pytest.approx(math.log(2) / 3, abs=1e-9)
+    assert abs(nll.lowest(200.0).bias) < 20
+    # It leads first where the label is right: giving those 2 of 5 rows up as well is worth the 3 others.
+    logits = torch.tensor([[3.0, 0.0, 2.0]] * 3 + [[3.0, 0.0, 2.5]] * 2, dtype=torch.float64)
+    nll = SpreadNLL(logits, torch.tensor([1, 1, 1, 0, 0]))
+    assert nll.lowest(200.0).value == pytest.approx(math.log(2), abs=1e-5)
+    assert nll.lowest(200.0).bias > 200
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-3, 300.0])
+def test_the_temperature_stays_within_multiples_of_the_spread(factor):
+    logits, labels = with_unknown(50, 3, 1.0, 0.0)
+    logits = factor * logits.double()
+    spread_of_known = float(logits[:, :-1].var(dim=1, correction=0).mean().sqrt())
+    nll = SpreadNLL(logits, labels)
+    assert nll.low == pytest.approx(1 / (1e4 * spread_of_known), rel=1e-3)
+    assert nll.high == pytest.approx(1e6 / spread_of_known, rel=1e-3)
+    assert (nll.evaluate(torch.tensor([0.0, 1.0]))[0], nll.b) == (nll.at(nll.low, 1.0)[0].value, nll.low)
+    assert (nll.evaluate(torch.tensor([1e12, 1.0]))[0], nll.b) == (nll.at(nll.high, 1.0)[0].value, nll.high)
+
+
+def test_tiny_and_constant_logits_may_keep_their_temperature():
+    labels = torch.tensor([0, 1])
+    assert SpreadNLL(torch.tensor([[1e-5, 0.0, 0.0]] * 2), labels).low == 1.0
+    assert SpreadNLL(torch.tensor([[1e7, 0.0, 0.0]] * 2), labels).high == 1.0
+    constant = SpreadNLL(torch.zeros(2, 3), labels)
+    assert (constant.low, constant.high) == (1.0, 1.0)
+
+
+class Landscape:
+    """Stands for an NLL whose value at each b is known, and notes where it was asked for."""
+
+    low, high = 1e-4, 1e6
+
+    def __init__(self, value):
+        self.value = value
+        self.asked = []
+
+    def lowest(self, b):
+        self.asked.append(b)
+        return Point(self.value(b), b, 0.0)
+
+
+def test_the_four_lowest_valleys_are_found():
+    # In steps of a fifth of a decade: valleys at -7, -4, 1, 6, 9 and a plateau from 13 on, the second one the highest.
+    depths = {-7: 1.0, -4: 2.0, 1: 0.5, 6: 1.5, 9: 0.7, 13: 0.9, 14: 0.9, 15: 0.9 - 1e-10}
+    landscape = Landscape(lambda b: depths.get(round(5 * math.log10(b)), 3.0))
+    valleys = _valleys(landscape, torch.zeros(3, 3), torch.zeros(3, dtype=torch.long), 10**0.2)
+    assert [5 * math.log10(b) for b in valleys] == pytest.approx([1, 9, 13, -7], abs=1e-9)
+    tried = [5 * math.log10(b) for b in landscape.asked]
+    assert sorted(tried) == tried
+    assert sorted({round(k, 9) for k in tried}) == pytest.approx(range(-7, 16))
+
+
+def test_the_coarse_search_tries_one_and_the_temperature_of_the_known_within_its_limits():
+    no_data = torch.zeros(3, 3), torch.zeros(3, dtype=torch.long)
+    landscape = Landscape(lambda b: abs(math.log(b / 1.01)))
+    assert _valleys(landscape, *no_data, 0.02) == [1.0]
+    assert landscape.asked[0] == 0.02
+    for b_known, tried in ((1e-9, 1e-4), (1e9, 1e6)):
+        landscape = Landscape(lambda b, tried=tried: abs(math.log(b / tried)))
+        assert _valleys(landscape, *no_data, b_known) == [tried]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "read"),
+    [(3999, 3, []), (4000, 3, [2000]), (10_000, 3, [2000]), (5000, 2048, [556]), (5000, 8192, [264])],
+)
+def test_the_coarse_search_reads_few_rows_and_few_logits(monkeypatch, rows, columns, read):
+    # At most about 2000 rows or 2^20 logits, but 256 rows in any case.
+    seen = []
+
+    class Sample(Landscape):
+        def __init__(self, logits, labels):
+            super().__init__(lambda b: abs(math.log(b)))
+            seen.append(len(logits))
+            assert len(labels) == len(logits)
+
+        def descend(self, start):
+            return start, 1
+
+    monkeypatch.setattr("socrates.scaling.readout.SpreadNLL", Sample)
+    logits, labels = torch.zeros(1, 1).expand(rows, columns), torch.zeros(rows, dtype=torch.long)
+    assert _valleys(Landscape(lambda b: abs(math.log(b))), logits, labels, 1.0) == [1.0]
+    assert seen == read
+
+
+@pytest.mark.parametrize("margin", [4.0, 5.0, 6.0])
+def test_the_valley_that_looks_lower_may_not_be_the_lowest(margin):
+    # Sure or unknown at T = 0, where 30 + 80 of 180 rows cost log 3 each, or a temperature that fits the others.
+    rows = [[0.3, 0.0, 0.0, 0.0]] * 70 + [[0.0, 0.3, 0.0, 0.6]] * 30 + [[margin, 0.0, 0.0, margin + 5]] * 80
+    logits = torch.tensor(rows, dtype=torch.float64)
+    labels = torch.tensor([0] * 100 + [1, 0, 0, 0, 0, 0, 0, 0] * 10)
+    at_zero = math.log(3) * 110 / 180
+    scaler = ReadoutScaling().fit(logits, labels)
+    assert scaler.report.nll_after < at_zero - 0.01
+    assert scaler.report.nll_after <= lowest_found(logits, labels) + 1e-6
+    assert scaler.report.converged
+
+
+def test_an_unknown_column_of_no_use_gets_a_probability_below_1e_17_in_every_row():
+    known, labels = sampled(300, 5, 1.5)
+    misleading = 2 * known.amax(dim=1, keepdim=True)
+    scaler = ReadoutScaling().fit(torch.cat([known, misleading], dim=1), labels)
+    lead = known.amax(dim=1).max() / scaler.temperature  # of the unknown column, at most
+    assert float(scaler.bias) == pytest.approx(-40 - float(lead), rel=1e-6)
+    scaler.fit(torch.cat([known, misleading - 1000], dim=1), labels)
+    assert float(scaler.bias) == -40  # a higher one might let it in on other data
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,6 +12,8 @@ from scaling_cases import ece, nll, sampled
 from scipy.optimize import minimize_scalar
 
 from socrates.scaling import TemperatureScaling
+from socrates.scaling.rowsums import Slope
+from socrates.scaling.temperature import _newton_target
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 TEMPERATURES = [0.1, 0.3, 0.8, 1.0, 1.7, 5.0, 20.0]
@@ -160,10 +162,30 @@ def test_says_when_it_is_not_converged(monkeypatch):
     with pytest.warns(UserWarning, match="TemperatureScaling: stopped after 2 steps at a gradient norm of .*not conv"):
         scaler = TemperatureScaling().fit(logits, labels)
     assert scaler.report.num_iterations == 2
+    assert scaler.report.nll_after < scaler.report.nll_before
     by_t, _ = gradients(logits, labels, float(scaler.temperature))
     assert scaler.report.gradient_norm == pytest.approx(by_t, rel=1e-9)
     assert by_t > 1e-6
     assert not scaler.report.converged
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "low", "high", "expected"),
+    [
+        (1.0, 4.0, 0.1, math.inf, 1.75),
+        (-1.0, 4.0, 0.1, math.inf, 2.25),
+        (-1.0, 0.0, 0.1, math.inf, 20.0),  # at most tenfold
+        (1.0, 0.0, 0.1, math.inf, 0.2),
+        (-1.0, 0.0, 0.5, 8.0, 2.0),  # the middle of what was tried
+        (1.0, 0.0, 0.5, 8.0, 2.0),
+        (1.0, 0.0, 0.3, 8.0, 0.3),  # the hottest
+        (1.0, 1.0, 1.0, 4.0, 2.0),  # already tried
+        (-1.0, 0.5, 1.0, 4.0, 2.0),
+    ],
+)
+def test_newton_steps_by_hand(first, second, low, high, expected):
+    hottest = 0.3
+    assert _newton_target(Slope(1.0, first, second), 2.0, low, high, hottest) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("n", "most"), [(500, 5), (10_000, 2), (40_000, 2)])

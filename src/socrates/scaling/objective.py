@@ -39,7 +39,6 @@ class AffineNLL:
         self.held = self.absent[:, None] | unread
         wide = logits.dtype == torch.float64 or logits.numel() <= (SMALL_FULL if full else SMALL)
         self.probs = logits.new_empty(logits.shape, dtype=torch.float64 if wide else torch.float32)
-        self.variances = torch.empty(0)  # mean p_k (1 - p_k) where it was last evaluated, (C,)
         self.spectrum, self.basis = cast("tuple[Tensor, Tensor]", torch.linalg.eigh(self._gram()))  # pyright: ignore[reportUnknownMemberType]
 
     def outputs(self, logits: Tensor, theta: Tensor) -> Tensor:
@@ -64,7 +63,7 @@ class AffineNLL:
             variances += (p * (1 - p)).sum(dim=0)
             p.scatter_add_(1, y, torch.full_like(y, -1, dtype=p.dtype))
             gradient += self._pulled_back(z, p)
-        self.variances = variances / len(self.labels)
+        self.variances = variances / len(self.labels)  # mean p_k (1 - p_k), (C,)
         excess = theta - self.centre
         value = total / len(self.labels) + 0.5 * float((self.penalty * excess.square()).sum())
         return value, self._allowed(gradient * self.units / len(self.labels) + self.penalty * excess)

@@ -17,7 +17,6 @@ from socrates.scaling.temperature import HOPELESS, fit_inverse_temperature
 COLDEST, HOTTEST = 1e-6, 1e4
 # The coarse search: 1 / T in units of the logits' spread, on so many rows or logits at most.
 COARSE_FACTORS = tuple(10 ** (k / 5) for k in range(-7, 16))
-KNOWN_FACTORS = (0.7, 1.0, 1.4)
 COARSE_ROWS, COARSE_ELEMENTS = 2000, 2**20
 # Descents from the lowest valleys of the coarse search, first on its rows, then on all of them.
 NUM_VALLEYS, NUM_DESCENTS = 4, 2
@@ -127,8 +126,6 @@ class SpreadNLL:
         self.low, self.high = (
             (min(1.0, 1 / (HOTTEST * spread)), max(1.0, 1 / (COLDEST * spread))) if spread > 0 else (1.0, 1.0)
         )
-        self.b, self.bias = 1.0, 0.0
-        self.step = torch.zeros(2, dtype=torch.float64)
 
     def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
         """Value and gradient at theta, where `direction` and `norm` then are taken."""
@@ -208,8 +205,10 @@ def _valleys(nll: SpreadNLL, logits: Tensor, labels: Tensor, b_known: float) -> 
     stride = max(1, len(logits) // rows)
     coarse = SpreadNLL(logits[::stride], labels[::stride]) if stride > 1 else nll
     unit = nll.low * HOTTEST
-    tried = {1.0, *(factor * unit for factor in COARSE_FACTORS), *(factor * b_known for factor in KNOWN_FACTORS)}
-    points = [coarse.lowest(b) for b in sorted(min(max(b, nll.low), nll.high) for b in tried)]
+    tried = {min(max(b, nll.low), nll.high) for b in (1.0, b_known, *(factor * unit for factor in COARSE_FACTORS))}
+    points = [coarse.lowest(b) for b in sorted(tried)]
     padded = [math.inf, *(point.value for point in points), math.inf]
-    lowest = [p for p, left, right in zip(points, padded, padded[2:], strict=False) if p.value <= min(left, right)]
+    # A plateau, which reaches to T = 0, is one valley where it begins.
+    around = zip(points, padded, padded[2:], strict=False)
+    lowest = [point for point, left, right in around if left - SAME > point.value <= right + SAME]
     return [point.b if stride == 1 else coarse.descend(point)[0].b for point in sorted(lowest)[:NUM_VALLEYS]]
