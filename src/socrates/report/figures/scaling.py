@@ -75,11 +75,10 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     names: list[Json] = []
     for row, trail in enumerate(trails):
         height, style, colour = len(trails) - row, look[trail.label], f"m{look[trail.label].place}"
-        scalers = [scaler_of(name) for name in trail.steps]
-        symbols = ["circle-open" if one.name == "none" else SYMBOLS[one.marker] for one in scalers]
-        rings = [2.5 if one.name == "none" else 0 for one in scalers]
+        symbols = ["circle-open" if name == "none" else SYMBOLS[scaler_of(name).marker] for name in trail.steps]
+        rings = [2.5 if name == "none" else 0 for name in trail.steps]
         marker = mark(style, 11, colour, rings, opacity=0.9, symbol=symbols)
-        shown = {"mode": "markers", "marker": marker, "text": [one.long for one in scalers]}
+        shown = {"mode": "markers", "marker": marker, "text": [scaler_of(name).long for name in trail.steps]}
         heights = np.full(len(trail.steps), height)
         points = scatter(trail.label, style, trail.ece, heights, (trail.ece, trail.error), hover, **shown)
         span = {"x": sorted(points["x"]), "mode": "lines", "line": {"color": f"{colour} 4D", "width": 3}}
