@@ -17,18 +17,18 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 # What each folder may have today, and what we aim at: the first number goes down towards the second, and up only with
 # something new.
 BUDGETS = {
-    "losses": (661, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
-    "metrics": (737, 640),
-    "scaling": (729, 720),
-    "abstention": (127, 120),
-    "data + models + methods": (1883, 1820),
-    "engine": (1400, 1230),
-    "report": (1989, 1720),  # the page's charts moved here from its script
-    "paper": (737, 760),
-    "cli": (711, 640),
-    "single files": (732, 520),  # typed records and resolve
+    "losses": (595, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
+    "metrics": (715, 640),
+    "scaling": (726, 720),
+    "abstention": (126, 120),
+    "data + models + methods": (1732, 1820),
+    "engine": (1320, 1230),
+    "report": (1740, 1720),  # the page's charts moved here from its script
+    "paper": (644, 760),
+    "cli": (611, 640),
+    "single files": (678, 520),  # typed records and resolve
 }
-TOTAL = (9706, 8920)
+TOTAL = (8887, 8800 + 126)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

@@ -6,8 +6,6 @@ Angelopoulos et al. 2021), by the exact binomial probability of so few errors, a
 at least 1 - delta over the calibration samples P(wrong | answered) <= risk.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From a name, or a plug-in from outside, to what it stands for, with its options and helpful errors."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """`socrates quickstart`: four losses on digits in a minute, a table, and what it means."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

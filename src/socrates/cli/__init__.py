@@ -1,7 +1,5 @@
 """The command line. Only `main` is here: the processes of a study import this too, and need nothing of the rest."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

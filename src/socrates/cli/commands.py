@@ -3,8 +3,6 @@
 The comment of a field is its help.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

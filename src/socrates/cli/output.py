@@ -1,7 +1,5 @@
 """What a person reads: lines that are never broken into several, nor taken for markup, whatever a path holds."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text

@@ -1,7 +1,5 @@
 """`socrates report`, and what makes runs and reports them: `socrates quickstart | reproduce`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.markdown import Markdown

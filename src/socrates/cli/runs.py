@@ -1,7 +1,5 @@
 """`socrates train | evaluate | show`: one run; `socrates list`: what there is to choose from."""
 
-from __future__ import annotations
-
 import json
 
 from rich.table import Column, Table

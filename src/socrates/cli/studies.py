@@ -1,7 +1,5 @@
 """`socrates tune | sweep`: from words, or a Python file, to many experiments, their training and their results."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import runpy

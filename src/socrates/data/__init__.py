@@ -1,7 +1,5 @@
 """Data sets by name, split, resident or streamed, and augmented."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import warnings

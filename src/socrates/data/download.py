@@ -1,7 +1,5 @@
 """Files of data: where official ones come from, fetched once and extracted safely, and what can be wrong with any."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

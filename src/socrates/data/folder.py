@@ -1,7 +1,5 @@
 """`folder:PATH`: a user's own images in a folder for each class."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

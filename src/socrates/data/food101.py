@@ -1,7 +1,5 @@
 """Food-101, streamed from its JPEG files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`npz:PATH`: a user's own images as arrays in one NumPy file."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The official data sets that fit into memory: CIFAR, SVHN, MNIST, Fashion-MNIST and scikit-learn's digits."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Which samples train, validate and test: fixed, and independent of a run's seed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

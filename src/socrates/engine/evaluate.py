@@ -1,7 +1,5 @@
 """Numbers from logits alone, without data and model: every metric of a run, and the record that an epoch leaves."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """What runs and studies tell while they go on: `tell(event)` is the one way, whoever listens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What keeps a run safe: one process a directory, Ctrl-C without loss, and room on the disk and in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

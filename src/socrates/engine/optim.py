@@ -1,7 +1,5 @@
 """SGD and the paper's schedules, as pure functions of the epoch."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

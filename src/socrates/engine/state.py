@@ -1,7 +1,5 @@
 """What a checkpoint holds: enough to go on bitwise as if training had never stopped."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path

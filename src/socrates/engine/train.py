@@ -1,7 +1,5 @@
 """One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Confidence-aware contrastive loss for selective classification (CCL-SC, Wu et al. 2024) and the queues it reads."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

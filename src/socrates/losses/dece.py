@@ -1,7 +1,5 @@
 """Differentiable expected calibration error and learned label smoothing (Meta-Calibration, Bohdal et al. 2023)."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import torch

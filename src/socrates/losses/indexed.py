@@ -1,7 +1,5 @@
 """A dataset that tells each sample's position, for losses that remember something per sample."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The checks that the losses share: an error says what was given, what was expected and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The shell of every loss: which samples count, how much, and how their values become one number."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import ClassVar, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Self-adaptive training (Huang et al. 2020): a soft label that moves weight from the true to the unknown class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -5,8 +5,6 @@ The last logit column is the unknown class, written `idk`. `socrates_loss_refere
 read; `socrates_loss` is the same function with its gradient in closed form, and is what `SocratesLoss` runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ Focal loss is by Lin et al. 2020, FLSD-53 by Mukhoti et al. 2020. Deep Gamblers 
 odds `reward`, or keeps the stake on the unknown class.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

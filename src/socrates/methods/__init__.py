@@ -1,7 +1,5 @@
 """How to train: one file a method, and `METHODS` with all of them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from typing import Any

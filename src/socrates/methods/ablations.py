@@ -1,7 +1,5 @@
 """The ten ablations and four uncertainty penalties of the paper's appendix, as functions over named terms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from inspect import getdoc, signature

@@ -1,7 +1,5 @@
 """Methods with an adaptive target, one number a sample: self-adaptive training and the Socrates loss."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

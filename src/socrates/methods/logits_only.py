@@ -1,7 +1,5 @@
 """The methods whose loss is a function of logits and labels alone."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -1,7 +1,5 @@
 """Meta-Calibration (Bohdal et al. 2023): label smoothing learned by how calibrated it makes the next step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

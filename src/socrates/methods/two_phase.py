@@ -1,7 +1,5 @@
 """A schedule of two methods: one until an epoch, the other from it on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from torch import Tensor, nn

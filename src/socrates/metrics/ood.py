@@ -1,7 +1,5 @@
 """Telling known from unknown by a score: the known class is the positive one, and known samples score higher."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the unknown column means: the one place that turns logits into probabilities, confidence and answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

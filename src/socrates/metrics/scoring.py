@@ -1,7 +1,5 @@
 """Accuracy and the two proper scores."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

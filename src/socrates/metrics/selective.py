@@ -1,7 +1,5 @@
 """Selective classification: what accuracy remains if the least confident answers are withheld."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

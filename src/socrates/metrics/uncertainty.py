@@ -1,7 +1,5 @@
 """How far to trust a measured value: its confidence interval, and what perfect calibration would have measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

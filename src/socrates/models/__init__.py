@@ -1,7 +1,5 @@
 """Architectures: one file each, and `MODELS` with all of them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from inspect import signature
 from typing import Any

@@ -1,7 +1,5 @@
 """A small convolutional network for small images and small machines."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from ..contracts import Classifier

@@ -1,7 +1,5 @@
 """A multilayer perceptron for small images."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

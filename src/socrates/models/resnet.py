@@ -1,7 +1,5 @@
 """The ResNets of He et al. (2016) and the "ResNet-110" of the calibration literature, of the same residual blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """VGG-16 for 32x32 images with batch norm and dropout, as self-adaptive training and its followers use it."""
 
-from __future__ import annotations
-
 import math
 
 from torch import nn

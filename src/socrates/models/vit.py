@@ -1,7 +1,5 @@
 """A vision transformer (Dosovitskiy et al. 2021) for small images, trained from scratch."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

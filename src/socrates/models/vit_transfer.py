@@ -1,7 +1,5 @@
 """A pretrained vision transformer with a new last layer, for transfer learning; needs the package transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

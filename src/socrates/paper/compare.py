@@ -1,7 +1,5 @@
 """Our runs beside the published numbers: which printed cell a group of runs may be held against."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..experiment import Experiment, resolve

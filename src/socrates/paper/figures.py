@@ -1,7 +1,5 @@
 """The paper's figures from runs: one panel or one file a setting, drawn with the functions of the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The appendix's hyperparameters: what was searched for each method, and what was chosen in each setting."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 

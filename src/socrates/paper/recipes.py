@@ -1,7 +1,5 @@
 """Every table and figure of the paper by name: the runs it needs, and what makes it of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

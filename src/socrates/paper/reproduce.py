@@ -1,7 +1,5 @@
 """From names of tables and figures to their files: which runs they need, training these, and writing the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How large a reproduction is: the paper's own settings, or stand-ins that fit a laptop."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from ..experiment import Experiment, Optimization, Part, Value

@@ -1,7 +1,5 @@
 """The seven settings of the paper: a data set, an architecture, and how both are trained."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..experiment import Part, usual_optimization

@@ -1,7 +1,5 @@
 """The paper's nine tables from runs: our numbers, and beneath them the published ones with their caveats."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From run directories to groups: the runs of one method in one setting, which differ only in their seed."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 from collections.abc import Iterable, Sequence

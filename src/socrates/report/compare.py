@@ -4,8 +4,6 @@ Layout: up to 9 methods (or methods with a scaler) are columns and metrics are r
 become rows, and metrics columns. Both ways a metric is ranked over all methods of its block.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

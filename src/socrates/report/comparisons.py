@@ -3,8 +3,6 @@
 Settings are headings with the labelled results beneath them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The LaTeX form of a table: for printing, with booktabs."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

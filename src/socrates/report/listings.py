@@ -1,7 +1,5 @@
 """Tables of one line a thing: differences between methods, runs, directories left out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

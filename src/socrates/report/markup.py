@@ -1,7 +1,5 @@
 """Markup from the templates among the assets; what is put into them is shown as it is, never read as markup."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import resources
 from typing import Any

@@ -3,8 +3,6 @@
 Tables and legends are written here as markup, charts as plotly figures; the script only mounts, links and switches.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

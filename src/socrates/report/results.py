@@ -1,7 +1,5 @@
 """Labelled numbers: what tables and figures are made of, whoever measured them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

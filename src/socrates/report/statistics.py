@@ -1,7 +1,5 @@
 """Whether two methods differ by more than their seeds do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

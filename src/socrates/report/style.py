@@ -1,7 +1,5 @@
 """One look everywhere: a method keeps its colour on every page and figure, its variants differ in line and marker."""
 
-from __future__ import annotations
-
 import colorsys
 import zlib
 from collections import Counter

@@ -3,8 +3,6 @@
 Scalers are named by `socrates.scaling`, readings by `socrates.metrics`; a scaler from elsewhere by its own name.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

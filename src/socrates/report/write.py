@@ -1,7 +1,5 @@
 """A whole report from run directories: the page, the tables, the figures."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping

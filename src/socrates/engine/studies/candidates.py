@@ -1,7 +1,5 @@
 """The candidates of a study: an experiment with some of its options varied."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

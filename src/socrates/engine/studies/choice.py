@@ -1,7 +1,5 @@
 """Which candidate is best: scores on validation data, the Pareto rule, and why, from the numbers."""
 
-from __future__ import annotations
-
 import math
 import operator
 import statistics

@@ -1,7 +1,5 @@
 """What a run will cost, before it is started: samples, steps, and parameters moved in each."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

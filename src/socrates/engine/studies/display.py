@@ -1,7 +1,5 @@
 """What a person sees while runs go on: a live bar in a terminal, plain lines elsewhere; and curves for TensorBoard."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

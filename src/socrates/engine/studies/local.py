@@ -1,7 +1,5 @@
 """Runs on this machine: some at once, each in a process of one thread, which beats one process of many threads."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Many runs: which are missing, how all of them ended, and one error for those that failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

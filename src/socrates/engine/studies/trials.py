@@ -1,7 +1,5 @@
 """Candidates that optuna proposes, within the range of a grid: two objectives, validation error and ECE."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A study: candidates are trained with several seeds, scored on validation data, and one is chosen."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ change with its theme; two hexadecimal digits after a space are the opacity. A t
 method, with which it is hidden. What nothing here says of axes, shapes and notes stands in `assets/template.json`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What all figures share in matplotlib: panels side by side, one legend, a title, and the two files they become."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable, Sequence

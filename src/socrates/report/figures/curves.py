@@ -1,7 +1,5 @@
 """Curves over the epochs with a band for the seeds: losses, accuracy, calibration errors, anything recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The inside of the Socrates loss: mean penalty and mean target over the epochs, beside ECE and error."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Error against calibration error: the path of each method over its epochs, and where its runs end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reliability diagrams: accuracy against confidence, how far chance reaches, and where the confidences lie."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

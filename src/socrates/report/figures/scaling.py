@@ -1,7 +1,5 @@
 """Before and after post-hoc scaling: where each scaler moves a method in the plane of error and ECE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The unknown class over the epochs: how much belief it draws, where, and how often it is the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
