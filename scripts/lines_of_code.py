@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 # something new.
 BUDGETS = {
     "losses": (595, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
-    "metrics": (715, 640),
+    "metrics": (716, 640),
     "scaling": (726, 720),
     "abstention": (126, 120),
     "data + models + methods": (1732, 1820),
@@ -28,7 +28,7 @@ BUDGETS = {
     "cli": (611, 640),
     "single files": (678, 520),  # typed records and resolve
 }
-TOTAL = (8887, 8800 + 126)
+TOTAL = (8888, 8800 + 126)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

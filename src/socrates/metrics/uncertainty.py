@@ -1,5 +1,7 @@
 """How far to trust a measured value: its confidence interval, and what perfect calibration would have measured."""
 
+from __future__ import annotations  # numpy.random is loaded only where numbers are drawn
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
