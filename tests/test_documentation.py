@@ -12,16 +12,26 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from socrates import SocratesLoss
+from socrates import SocratesLoss, models
+from socrates.contracts import Preparation
+from socrates.predictor import Description, Predictor
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
 
-def test_readme_blocks_run(capsys):
+def keep_a_model(folder: Path) -> None:
+    """What a finished run keeps, of a model that was not trained."""
+    about = Description("cnn", {}, 3, (3, 32, 32), ("car", "cat", "ship"), Preparation((0.5,) * 3, (0.2,) * 3))
+    Predictor(models.build("cnn", 3, (3, 32, 32)), about).save(folder)
+
+
+def test_readme_blocks_run(capsys, monkeypatch, tmp_path):
     torch.manual_seed(0)
+    monkeypatch.chdir(tmp_path)
+    keep_a_model(Path("runs") / "NAME")
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     logits, labels = torch.randn(400, 11), torch.randint(10, (400,))
     logits[torch.arange(400), labels] += 2
     last_layer = nn.Linear(8, 11)
@@ -30,6 +40,7 @@ def test_readme_blocks_run(capsys):
         "train_set": TensorDataset(torch.randn(256, 8), torch.randint(10, (256,))),
         "model": nn.Sequential(nn.Linear(8, 8), nn.ReLU(), last_layer),
         "last_layer": last_layer,
+        "my_images": torch.zeros(2, 3, 48, 40, dtype=torch.uint8),
         "val_logits": logits[:200],
         "val_labels": labels[:200],
         "test_logits": logits[200:],
@@ -40,6 +51,7 @@ def test_readme_blocks_run(capsys):
     assert (names["criterion"].target < 1).all()  # every sample was visited once
     assert names["loss"].requires_grad
     assert "ECE 0." in capsys.readouterr().out
+    assert names["found"].answered.tolist() == [True, True]
 
 
 def test_the_loss_in_other_loops_runs():

@@ -22,7 +22,8 @@ from socrates import cli
 from socrates.engine import evaluate, train
 from socrates.engine.events import Stepped
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import Run, replacing, write_json
+from socrates.files import replacing, write_json
+from socrates.records import Run
 
 SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
 ENGINE = importlib.import_module("socrates.engine.train")
@@ -214,7 +215,7 @@ def test_what_went_wrong_first_is_what_is_told(tmp_path, monkeypatch, number):
     def refuse(*_, **__):
         raise OSError(number, os.strerror(number), "evaluation.json.1.tmp")
 
-    monkeypatch.setattr("socrates.records.open", refuse, raising=False)
+    monkeypatch.setattr("socrates.files.open", refuse, raising=False)
     monkeypatch.setattr(Path, "unlink", refuse)
     reason = "the disk is full" if number == errno.ENOSPC else os.strerror(number)
     with pytest.raises(OSError, match=rf"evaluation.json could not be written: {reason}") as error:
@@ -234,7 +235,7 @@ def test_an_interruption_is_not_hidden_by_cleaning_up(tmp_path, monkeypatch):
     [
         ("socrates.data.load", "the data set digits: take fewer or smaller images"),
         ("socrates.models.build", "the model mlp: make it smaller"),
-        ("socrates.engine.train.train_epoch", "batches of 64 in mlp: make one of them smaller"),
+        ("socrates.engine.train.train_epoch", "batches of 16 in mlp: make one of them smaller"),
     ],
 )
 def test_too_little_memory_is_one_line(tmp_path, monkeypatch, capsys, error, where, what):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import importlib
 import io
@@ -27,7 +28,8 @@ from socrates.engine.events import Closed, EpochDone, Started, Stepped
 from socrates.engine.guard import held
 from socrates.engine.studies.display import RunDisplay, TensorBoard
 from socrates.experiment import Experiment, Optimization, Part
-from socrates.records import EpochRecord, Run, replacing
+from socrates.files import replacing
+from socrates.records import EpochRecord, Run
 
 try:
     import fcntl
@@ -117,7 +119,7 @@ TRAIN = ["train", "digits", "mlp", "focal", "--device", "cpu", "--epochs", "2"]
         (["train", "digits", "mlp", "ce", "--gamma", "1"], "there is no option --gamma: choose from --out, "),
         (["train", "folder:nowhere", "mlp", "ce"], "nowhere is no folder"),
         (["train", "digits", "vgg16", "ce"], "vgg16"),
-        (["train", "digits", "mlp", "sat", "--start-epoch", "150"], "sat would never act: .*the run has 150"),
+        (["train", "digits", "mlp", "sat", "--start-epoch", "150"], "sat would never act: .*the run has 106"),
         (["train", "digits", "mlp", "ccl_sc", "--start-epoch", "2.5"], "needs an epoch counted from 0, got 2.5"),
     ],
 )
@@ -160,6 +162,8 @@ def test_the_checkpoint_counts_as_space(tmp_path, monkeypatch):
     large = Experiment(Part("digits"), Part("mlp", width=1000), Part("ce"), keep_every=4, optimization=SHORT)
     with pytest.raises(OSError, match=r"66 MB free, the run writes up to 8[0-9] MB"):
         train(large, tmp_path, accelerator="cpu")
+    with pytest.raises(OSError, match=r"66 MB free, the run writes up to 9[0-9] MB"):  # checkpoints with two models
+        train(dataclasses.replace(large, choose="nll"), tmp_path, accelerator="cpu")
 
 
 @unix
@@ -199,7 +203,7 @@ def test_ctrl_c_when_all_is_saved_does_not_wait(tmp_path, monkeypatch):
 @unix
 def test_ctrl_c_during_the_evaluation_keeps_the_training(tmp_path, monkeypatch):
     module = importlib.import_module("socrates.engine.train")
-    monkeypatch.setattr(module, "evaluate", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(module, "evaluate_fitted", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt, match="4 of 4 epochs are done"):
         train(digits(), tmp_path, accelerator="cpu")
     monkeypatch.undo()
@@ -310,7 +314,7 @@ def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
     run = train(digits(), tmp_path, accelerator="cpu")
     before = (run.directory / "evaluation.json").read_bytes()
     assert cli.main(["evaluate", str(run.directory), "--epoch", "2"]) == 0
-    assert "evaluation-0002.json (evaluation.json stays that of the last kept epoch)" in capsys.readouterr().out
+    assert "evaluation-0002.json (evaluation.json stays that of the chosen epoch)" in capsys.readouterr().out
     assert (run.directory / "evaluation.json").read_bytes() == before
     assert json.loads((run.directory / "evaluation-0002.json").read_text())["epoch"] == 2
     temperature = run.evaluation().parameters["temperature"]["temperature"]
@@ -332,7 +336,7 @@ def test_files_have_the_mode_that_the_user_wants(tmp_path):
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in run.directory.rglob("*") if path.is_file()}
-    assert len(modes) == 9
+    assert len(modes) == 10
     assert set(modes.values()) == {0o640}, modes
 
 
@@ -353,7 +357,9 @@ def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("name", ["checkpoint.pt", "val-0002.npz", "epochs.jsonl", "evaluation.json"])
+@pytest.mark.parametrize(
+    "name", ["checkpoint.pt", "val-0002.npz", "epochs.jsonl", "evaluation.json", "model.safetensors"]
+)
 def test_a_disk_that_fills_up_in_training(tmp_path, monkeypatch, name, capsys):
     import builtins
 
@@ -363,7 +369,8 @@ def test_a_disk_that_fills_up_in_training(tmp_path, monkeypatch, name, capsys):
         chosen = Path(path).name.startswith(name) and mode == ("a" if name == "epochs.jsonl" else "wb")
         return real("/dev/full" if chosen else path, mode, *arguments, **options)
 
-    monkeypatch.setattr("socrates.records.open", full, raising=False)
+    for module in ("records", "files"):
+        monkeypatch.setattr(f"socrates.{module}.open", full, raising=False)
     words = ["train", "digits", "mlp", "ce", "--epochs", "2", "--keep-every", "2", "--device", "cpu"]
     assert cli.main([*words, "--out", str(tmp_path)]) == 1
     errors = capsys.readouterr().err

@@ -31,11 +31,12 @@ class Killer(CrossEntropy):
 """
 
 ENDLESS = """
-from pathlib import Path
 from socrates.engine import run_all
+from socrates.engine.studies import local
 from socrates.experiment import Experiment, Optimization, Part
 
 if __name__ == "__main__":
+    local.SECONDS_TO_DIE = 600  # however slow the disk is, an epoch is saved before its process ends
     settings = Optimization(epochs=100000)
     parts = Part("digits"), Part("mlp", width=8), Part("ce")
     run_all([Experiment(*parts, seed, 20, keep_every=100000, optimization=settings) for seed in (1, 2)], "runs")

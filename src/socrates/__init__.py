@@ -4,8 +4,9 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import losses, metrics, pareto, scaling
+    from . import abstention, losses, metrics, pareto, scaling
     from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
+    from .predictor import Predictor, load
 
 try:
     __version__ = metadata.version("socrates-loss")
@@ -13,15 +14,16 @@ except metadata.PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
 __all__ = ["BrierLoss", "FLSDLoss", "FocalLoss", "GamblersLoss", "IndexedDataset", "SATLoss", "SocratesLoss"]
-__all__ += ["losses", "metrics", "pareto", "scaling"]
+__all__ += ["Predictor", "abstention", "load", "losses", "metrics", "pareto", "scaling"]
 
 
 def __getattr__(name: str) -> Any:
     """Public names are loaded when they are first used: the command line sets up threads before torch is imported."""
-    if name in ("losses", "metrics", "pareto", "scaling"):
+    if name in ("abstention", "losses", "metrics", "pareto", "scaling"):
         return import_module(f"socrates.{name}")
     if name in __all__:
-        return getattr(import_module("socrates.losses"), name)
+        home = "predictor" if name in ("Predictor", "load") else "losses"
+        return getattr(import_module(f"socrates.{home}"), name)
     raise AttributeError(f"module 'socrates' has no attribute {name!r}")
 
 

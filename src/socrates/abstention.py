@@ -24,7 +24,7 @@ STEP = 0.005  # of the grid of thresholds; between 1 - STEP and 1 they are DENSE
 DENSE, STRICTEST = 30, 1e-4
 # Where chains of tests begin, and which share of delta each brings along: at confidences, and where `times` as many
 # samples as a certificate needs would be accepted if confidences were spread evenly.
-STARTS_AT = {0.99: 0.07, 0.9: 0.20, 0.5: 0.03}
+STARTS_AT = {0.99: 0.05, 0.9: 0.20, 0.5: 0.03, 0.0: 0.02}
 STARTS_TIMES_NEEDED = {1.5: 0.48, 3.0: 0.22}
 
 

@@ -55,6 +55,36 @@ class Split(Protocol):
 
 
 @dataclass(frozen=True)
+class Preparation:
+    """How images from 0 to 255 become what the model sees: resized to its size, then normalised.
+
+    `shrink` says whether an image file that is larger than that is resized before its centre is taken.
+    """
+
+    mean: tuple[float, ...]  # of each channel, on the scale where 255 is 1
+    std: tuple[float, ...]
+    shrink: bool = True
+
+    def constants(self) -> Tensor:
+        """What is subtracted from images, and what they are multiplied with then, (2, C, 1, 1).
+
+        >>> Preparation(mean=(0.5,), std=(0.5,)).constants().flatten()
+        tensor([1.2750e+02, 7.8431e-03])
+        """
+        mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
+        return torch.stack([255 * mean, 1 / (255 * std)]).float()[:, :, None, None]
+
+
+def image_hash(image: Tensor) -> int:
+    """A number of 63 bits for the pixels of an image, by which it is known again.
+
+    >>> image_hash(torch.zeros(1, 2, 2, dtype=torch.uint8)) == image_hash(torch.zeros(1, 2, 2, dtype=torch.uint8))
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(image.contiguous().numpy().data, digest_size=8).digest(), "big") >> 1
+
+
+@dataclass(frozen=True)
 class Splits:
     """A data set as an experiment uses it."""
 
@@ -63,11 +93,18 @@ class Splits:
     test: Split
     class_names: tuple[str, ...]  # in the order of the labels
     image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
+    preparation: Preparation | None = None  # of raw images, where they are images
 
     @property
     def num_classes(self) -> int:
         """How many classes there are, the unknown one not counted."""
         return len(self.class_names)
+
+    def __str__(self) -> str:
+        some = ", ".join(self.class_names[:4]) + (", ..." if self.num_classes > 4 else "")
+        shape = "x".join(map(str, self.image_shape))
+        counts = f"{len(self.train):,} train, {len(self.val):,} val, {len(self.test):,} test"
+        return f"{self.num_classes} classes ({some}), images of {shape} (channels, height, width): {counts}"
 
 
 @dataclass(frozen=True)

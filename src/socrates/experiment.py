@@ -23,6 +23,18 @@ Kind = Literal["dataset", "model", "method"]
 KINDS: tuple[Kind, ...] = ("dataset", "model", "method")
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")  # of Lightning Fabric
+RECIPES = ("paper", "one-cycle")
+# What is trained by one cycle unless told otherwise, besides one's own images.
+SMALL_MODELS, SMALL_DATA = ("mlp", "cnn", "resnet20"), ("digits", "mnist", "fashion_mnist")
+FEWEST_STEPS, FEWEST_EPOCHS = 2_000, 20  # of one cycle
+# Which epoch's model is kept: the last, or that with the least, or the most, of a number on validation data.
+CHOICES: dict[str, tuple[str, int]] = {
+    "last": ("", 1),
+    "refinement": ("val_refinement", 1),  # the NLL after temperature scaling
+    "nll": ("val_nll", 1),
+    "ece": ("val_ece", 1),
+    "accuracy": ("val_accuracy", -1),
+}
 LONGEST_NAME = 200  # bytes of a directory's name before seed and digest: file systems refuse more than 255
 
 
@@ -52,7 +64,9 @@ class Part:
 class Optimization:
     """SGD and its schedule; the defaults are the paper's.
 
-    The learning rate is halved every `halve_every` epochs, or at the epochs of `milestones` if there are any.
+    With the recipe "paper" the learning rate is halved every `halve_every` epochs, or at the epochs of `milestones` if
+    there are any. With "one-cycle" it rises to `learning_rate` over the first fifth of the steps and falls to 0 over
+    the others, with Nesterov's momentum: the better one when there are few epochs.
     """
 
     epochs: int = 300
@@ -63,8 +77,10 @@ class Optimization:
     weight_decay: float = 5e-4
     halve_every: int = 25
     milestones: tuple[int, ...] = ()
+    recipe: str = "paper"
 
     def __post_init__(self) -> None:
+        check_choice("recipe", self.recipe, RECIPES)
         for name in ("epochs", "batch_size", "halve_every"):
             check_whole(name, getattr(self, name), above=0)
         for name in ("learning_rate", "backbone_factor", "momentum", "weight_decay"):
@@ -80,6 +96,19 @@ class Optimization:
             check_whole("milestones", epoch, above=0)
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones must be epochs in increasing order, got {self.milestones}")
+        if self.recipe != "paper" and (self.milestones or self.halve_every != Optimization.halve_every):
+            raise ValueError(f"halve_every and milestones belong to the recipe paper, got the recipe {self.recipe}")
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Refuse what is none of the choices.
+
+    >>> check_choice("choose", "best", ("last", "nll"))
+    Traceback (most recent call last):
+    ValueError: choose must be one of last, nll, got 'best'
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 
 def check_whole(name: str, value: object, above: int) -> None:
@@ -127,6 +156,9 @@ class Experiment:
     keep_every: int = 25  # logits are kept at these epochs, and at the last
     precision: str = "32-true"
     optimization: Optimization = field(default_factory=Optimization)
+    choose: str = "last"  # which epoch's model is kept and evaluated
+    certify: float | None = None  # the risk for which validation data are held back, to certify a threshold
+    start: str = ""  # the hash of the weights that training starts from, if not from scratch
 
     def __post_init__(self) -> None:
         check_whole("seed", self.seed, above=-1)
@@ -134,12 +166,19 @@ class Experiment:
             check_whole(name, getattr(self, name), above=0)
         if self.num_train is not None:
             check_whole("num_train", self.num_train, above=0)
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("choose", self.choose, CHOICES)
+        if self.certify is not None and not 0 < check_finite("certify", self.certify) < 1:
+            raise ValueError(f"certify must be a share of wrong answers between 0 and 1, got {self.certify}")
         for part in (self.dataset, self.model, self.method):
             for key, value in part.options:
                 if isinstance(value, float):
                     check_finite(f"{key} of {part.name}", value)
+
+    @property
+    def recipe(self) -> str:
+        """How the learning rate goes: "paper" or "one-cycle"."""
+        return self.optimization.recipe
 
     @property
     def name(self) -> str:
@@ -242,25 +281,39 @@ def _not_usual(settings: Any, without: Collection[str]) -> dict[str, Any]:
     return {name: value for name, (value, usual) in given.items() if value != usual and name not in without}
 
 
+ADDED_LATER = {"recipe", "choose", "certify", "start"}  # what earlier versions did not write is at its default
+
+
 def _check_fields(what: str, kind: type, plain: dict[str, Any]) -> None:
     known = {item.name for item in fields(kind)}
-    if wrong := sorted(set(plain) ^ known):
+    if wrong := sorted((set(plain) ^ known) - (known & ADDED_LATER)):
         raise ValueError(f"{what} has the fields {sorted(known)}: {wrong} are missing or unknown")
 
 
-def usual_optimization(dataset: str, model: str, method: str) -> Optimization:
-    """The settings that are used unless told otherwise: the paper's, or shorter ones for the small data sets.
+def usual_optimization(
+    dataset: str, model: str, method: str, num_images: int | None = None, recipe: str | None = None
+) -> Optimization:
+    """The settings that are used unless told otherwise.
+
+    Small models, and any model on images of one's own, are trained by one cycle, as long as the number of training
+    images asks for (that of the data set, unless it is given); all else as in the paper.
 
     >>> usual_optimization("cifar100", "vgg16", "ccl_sc").batch_size
     64
-    >>> usual_optimization("digits", "mlp", "socrates").epochs
-    150
+    >>> cycle = usual_optimization("folder:my-images", "resnet34", "socrates", num_images=216)
+    >>> cycle.recipe, cycle.batch_size, cycle.epochs
+    ('one-cycle', 16, 143)
     """
-    batch_size = 64 if method == "ccl_sc" or dataset == "digits" else 128
-    if dataset == "digits":
-        return Optimization(150, batch_size, halve_every=50, weight_decay=0.0)
-    if dataset in ("mnist", "fashion_mnist"):
-        return Optimization(40, batch_size, halve_every=10)
+    batch_size = 64 if method == "ccl_sc" else 128
     if model == "vit_transfer":
-        return Optimization(50, batch_size, learning_rate=5e-4, backbone_factor=0.1, milestones=(20, 35, 45))
+        transfer = Optimization(50, batch_size, learning_rate=5e-4, backbone_factor=0.1)
+        cycle = recipe == "one-cycle"
+        return replace(transfer, recipe="one-cycle") if cycle else replace(transfer, milestones=(20, 35, 45))
+    small = model in SMALL_MODELS or dataset in SMALL_DATA or dataset.startswith(("folder:", "npz:"))
+    if recipe == "one-cycle" or (recipe is None and small):
+        entry = data.DATASETS.get(dataset)
+        images = num_images or (entry.sizes[0] if entry else 64 * FEWEST_STEPS // FEWEST_EPOCHS)
+        batch_size = 64 if images >= 2_048 else 32 if images >= 512 else 16
+        epochs = max(FEWEST_EPOCHS, math.ceil(FEWEST_STEPS / math.ceil(images / batch_size)))
+        return Optimization(epochs, batch_size, recipe="one-cycle")
     return Optimization(batch_size=batch_size)

@@ -8,7 +8,7 @@ from rich.table import Column, Table
 
 from socrates.engine import run_all
 from socrates.engine.studies.display import StudyDisplay
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.experiment import Experiment, Part, usual_optimization
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
 from socrates.report.results import Results
@@ -17,14 +17,14 @@ from socrates.report.vocabulary import METRICS
 
 METHODS = (Part("ce"), Part("focal", gamma=1.0), Part("brier"), Part("socrates", gamma=1.0, alpha=0.99))
 SEEDS = range(1, 6)
-SETTINGS = Optimization(epochs=150, batch_size=64, learning_rate=0.1, weight_decay=0.0, halve_every=50)
 COLUMNS = ("accuracy", "ece", "ada_ece", "nll")
 
 
 def quickstart(out: Path, console: Console) -> None:
     """Train what is missing on all cores, print the table and its meaning."""
+    how = usual_optimization("digits", "mlp", "ce")
     wanted = [
-        Experiment(Part("digits"), Part("mlp"), method, seed, num_train=300, keep_every=150, optimization=SETTINGS)
+        Experiment(Part("digits"), Part("mlp"), method, seed, num_train=300, keep_every=how.epochs, optimization=how)
         for method in METHODS
         for seed in SEEDS
     ]

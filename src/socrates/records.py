@@ -5,8 +5,10 @@ data.json             the fingerprint of the data that it began with
 epochs.jsonl          one line an epoch
 checkpoint.pt         the state after the last whole epoch, until the run is finished
 predictions/*.npz     logits and labels of val and test at kept epochs
-evaluation.json       every metric under every reading and scaler, at the last kept epoch
+evaluation.json       every metric under every reading and scaler, at the chosen epoch
 evaluation-0025.json  the same at another kept epoch, if it was asked for
+model.safetensors     the chosen epoch's weights, with all that is needed to use them; see socrates.predictor
+scalers.safetensors   the same without weights, if they were not to be kept
 lock                  only while a process trains the run
 finished.json         written last: its existence means that the run is whole
 """
@@ -14,27 +16,35 @@ finished.json         written last: its existence means that the run is whole
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
 import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
-from socrates.experiment import Experiment, resolve
+from socrates.experiment import CHOICES, Experiment, resolve
+from socrates.files import named_errors, replace_text, replacing, to_json, write_json
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
-LEFT_BY_TRAINING = ("finished.json", "data.json", "evaluation*.json", "epochs.jsonl", "checkpoint*", "predictions/*")
+LEFT_BY_TRAINING = (
+    "finished.json",
+    "*.safetensors",
+    "data.json",
+    "evaluation*.json",
+    "epochs.jsonl",
+    "checkpoint*",
+    "predictions/*",
+)
 
 
 class Predictions(NamedTuple):
@@ -133,6 +143,19 @@ class Evaluation:
         return cls(**{item.name: plain[item.name] for item in fields(cls) if item.name in plain})
 
 
+def best_epoch(records: Sequence[EpochRecord], rule: str) -> int:
+    """The epoch that a rule of `CHOICES` picks: the first with the best value, collapsed ones left out; else the last.
+
+    >>> best_epoch([EpochRecord(1, {"val_nll": 0.4}), EpochRecord(2, {"val_nll": 0.3})], "nll")
+    2
+    """
+    name, sign = CHOICES[rule]
+    if rule == "last":
+        return records[-1].epoch
+    usable = [one for one in records if not one.collapsed and math.isfinite(one.value(name))]
+    return min(usable, key=lambda one: sign * one.value(name)).epoch if usable else records[-1].epoch
+
+
 class Run:
     """A run directory, read or written.
 
@@ -203,7 +226,7 @@ class Run:
         """One line, flushed to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(_json(record.to_json()))
+            file.write(to_json(record.to_json()))
             file.flush()
             os.fsync(file.fileno())
 
@@ -232,8 +255,8 @@ class Run:
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        lines = [_json(record.to_json()) for record in self.epochs_until(epoch)]
-        _replace(self.directory / "epochs.jsonl", "".join(lines))
+        lines = [to_json(record.to_json()) for record in self.epochs_until(epoch)]
+        replace_text(self.directory / "epochs.jsonl", "".join(lines))
 
     def predictions_path(self, split: str, epoch: int) -> Path:
         """Where the logits of a split are kept, if they are."""
@@ -262,10 +285,19 @@ class Run:
         except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file
             raise ValueError(f"{path} is damaged ({error}): delete {self.directory} and train the run again") from error
 
+    def chosen_epoch(self) -> int:
+        """The epoch whose model is kept and evaluated; until training is through, the last one whose logits are."""
+        last, kept = self.experiment.optimization.epochs, max(self.kept_epochs(), default=0)
+        if self.finished:
+            return self.summary().get("epoch", last)  # earlier versions had no choice
+        records = self.epochs()
+        through = kept == last and bool(records) and records[-1].epoch == last
+        return best_epoch(records, self.experiment.choose) if through else kept
+
     def save_evaluation(self, evaluation: Evaluation) -> Path:
-        """Write evaluation.json, which reports read; of an epoch before the last one, a file beside it."""
-        last = self.experiment.optimization.epochs if self.finished else max(self.kept_epochs(), default=0)
-        name = "evaluation.json" if evaluation.epoch >= last else f"evaluation-{evaluation.epoch:04d}.json"
+        """Write evaluation.json, which reports read; of an epoch that was not chosen, a file beside it."""
+        chosen = evaluation.epoch == self.chosen_epoch()
+        name = "evaluation.json" if chosen else f"evaluation-{evaluation.epoch:04d}.json"
         write_json(self.directory / name, evaluation.to_json())
         return self.directory / name
 
@@ -312,48 +344,6 @@ class Run:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all."""
-    _replace(path, _json(value, indent=2))
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with named_errors(path):
-            with open(temporary, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):  # what went wrong first is what is told
-            temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def named_errors(path: Path) -> Iterator[None]:
-    """Errors of the disk with the file that could not be written, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "the disk is full: free some space" if full else error.strerror or str(error)
-        raise OSError(f"{path} could not be written: {reason}") from error
-
-
-def _replace(path: Path, text: str) -> None:
-    with replacing(path) as file:
-        file.write(text.encode())
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    """JSON has no NaN and no infinity: both become null."""
-    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), indent=indent) + "\n"
 
 
 def _is_number(value: object) -> bool:

@@ -5,14 +5,17 @@ The comment of a field is its help.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from .options import ManyRuns, Named, RunFolder, Training, Where
+
+if TYPE_CHECKING:
+    from socrates.experiment import Experiment
 
 
 @dataclass
@@ -34,6 +37,26 @@ class Train(Named, Where):
     seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
     again: bool = False  # Delete what is there of the run, and train it from the start.
     log: Literal["none", "tensorboard"] = "none"  # Also write curves for TensorBoard, into the run directory.
+    minutes: float | None = None  # Train for about so long: how many epochs that are is tried first, and told.
+    keep_weights: Literal["full", "half", "none"] = "full"  # Whether the finished run keeps its model.
+    no_keep_weights: bool = False  # The same as --keep-weights none.
+    # Hold half of the validation images back, to certify a threshold above which at most this share of the answers is
+    # wrong, such as 0.05.
+    certify: float | None = None
+    # A finished run, or a model.safetensors: start from its weights, with a new head for the classes here.
+    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
+    freeze: bool = False  # Let only the head learn; --backbone-factor 0.1 lets the rest learn at a tenth of the rate.
+
+    def named_experiment(self, seed: int) -> "Experiment":
+        """The Experiment of what is named, with what only this command can ask for."""
+        from socrates.predictor import model_file, read_file, weights_hash
+
+        made = super().named_experiment(seed)
+        start = weights_hash(read_file(model_file(self.start))[1]) if self.start else ""
+        if self.freeze and self.backbone_factor:
+            raise ValueError("--freeze lets all but the head learn at no rate: leave --backbone-factor out")
+        how = replace(made.optimization, backbone_factor=0.0) if self.freeze else made.optimization
+        return replace(made, certify=self.certify, start=start, optimization=how)
 
 
 @dataclass
@@ -41,7 +64,7 @@ class Evaluate:
     """Compute every metric of a run from its saved logits: no data, no model."""
 
     run: RunFolder  # A run directory.
-    epoch: int | None = None  # A kept epoch, instead of the last.
+    epoch: int | None = None  # A kept epoch, instead of the chosen one.
 
 
 @dataclass
@@ -49,6 +72,44 @@ class Show:
     """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
 
     run: RunFolder  # A run directory.
+
+
+@dataclass(kw_only=True)
+class Model:
+    """A trained model, and how its outputs are read."""
+
+    run: RunFolder  # A finished run, or a model.safetensors.
+    # Of those that were fitted, or none: readout for models with an unknown class, else temperature, if not given.
+    scaler: str | None = None
+    reading: Literal["answer", "abstain", "renormalize", "spread"] | None = None  # Of the unknown class.
+    trust_code: bool = False  # Import the code of a model that is not ours.
+
+
+@dataclass(kw_only=True)
+class Predict(Model):
+    """Predict images: names, confidences, and which of them the model answers.
+
+    Files that cannot be read are listed at the end; the others are done.
+    """
+
+    # Image files, folders with all below them, or patterns such as 'new/*.png'.
+    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGES ...")]
+    out: Path | None = None  # A .csv, .jsonl or .parquet file for all predictions; without it the first are shown.
+    risk: float | None = None  # Answer only where at most this share of the answers is wrong, by a certificate.
+    # Labelled images, a sub-folder for each class, that neither trained the model nor chose its epoch nor fitted its
+    # scaler: they certify the risk.
+    calibrate: Path | None = None
+    delta: float = 0.1  # The probability, over the labelled images, that the certificate does not hold.
+    batch_size: int = 256  # Images at once.
+    device: str = "cpu"  # Where the model runs: cpu, cuda, mps.
+
+
+@dataclass(kw_only=True)
+class Export(Model):
+    """Write a model as one file for other programs, with a card that tells what it is."""
+
+    format: Literal["onnx", "torch"] = "onnx"  # An ONNX file, or a program of torch.export.
+    out: Path | None = None  # The file; model.onnx or model.pt2 in the run's folder if not given.
 
 
 @dataclass
@@ -137,6 +198,8 @@ def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], N
 COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "quickstart": command(Quickstart, "report", "run_quickstart"),
     "train": command(Train, "runs", "run_train"),
+    "predict": command(Predict, "use", "run_predict"),
+    "export": command(Export, "use", "run_export"),
     "evaluate": command(Evaluate, "runs", "run_evaluate"),
     "show": command(Show, "runs", "run_show"),
     "list": command(List, "runs", "run_list"),

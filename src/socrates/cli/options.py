@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from socrates.experiment import Experiment, Optimization, Value
 
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names")
-SPELT = {"momentum": "sgd-momentum"}  # --momentum is an option of some methods
-SETTINGS = ("num_train", "num_bins", "keep_every", "precision")  # of an Experiment, besides its parts
+POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names", "images")
+SPELT = {"momentum": "sgd-momentum", "start": "from"}  # --momentum is an option of some methods
+SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")  # of an Experiment, besides its parts
 OF_PART = "option_"  # begins the field of an option that a method, model or data set brings
 
 
@@ -39,17 +39,26 @@ class ManyRuns(Where):
     """The same for several runs at once."""
 
     processes: int | None = None  # Runs at once; as many as there are cores if not given.
+    keep_weights: Literal["full", "half", "none"] = "none"  # Whether finished runs keep their models.
+
+    @property
+    def told_of_weights(self) -> str:
+        """What is not there, and how to get it."""
+        return " (without models: --keep-weights full keeps them)" if self.keep_weights == "none" else ""
 
     @property
     def place(self) -> dict[str, Any]:
         """As the engine spells it."""
-        return {"data_root": self.data, "processes": self.processes, "accelerator": self.device}
+        kept = {"keep_weights": self.keep_weights}
+        return {"data_root": self.data, "processes": self.processes, "accelerator": self.device, **kept}
 
 
 @dataclass(kw_only=True)
 class Training:
     """How runs are trained, besides the options of what is trained."""
 
+    # How the learning rate goes: as in the paper, or in one cycle, which is usual for small models and own images.
+    recipe: Literal["paper", "one-cycle"] | None = None
     epochs: int | None = None  # Instead of the data set's usual number.
     batch_size: int | None = None  # Instead of the usual size.
     learning_rate: float | None = None  # Instead of the usual rate.
@@ -63,12 +72,18 @@ class Training:
     keep_every: int = 25  # Logits of val and test are kept at these epochs, and at the last.
     # A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true.
     precision: str = "32-true"
+    # Which epoch's model is kept and evaluated: the last, or the best on validation data by this number; refinement is
+    # the NLL after temperature scaling.
+    choose: Literal["last", "refinement", "nll", "ece", "accuracy"] = "last"
 
     def optimization(self, dataset: str, model: str, method: str) -> Optimization:
         """The usual settings for what is trained, with the changes that are asked for."""
+        from socrates.data import num_training_images
         from socrates.experiment import usual_optimization
 
-        usual = usual_optimization(dataset, model, method)
+        recipe = self.recipe or ("paper" if self.halve_every or self.milestones else None)
+        images = self.num_train or num_training_images(dataset)
+        usual = usual_optimization(dataset, model, method, images, recipe)
         given = {item.name: getattr(self, item.name) for item in dataclasses.fields(usual)}
         return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
 
@@ -231,18 +246,21 @@ def command_of(experiment: Experiment) -> str:
 
     >>> from socrates.experiment import Experiment, Part
     >>> print(command_of(Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=3.0), seed=3)))
-    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128 --weight-decay 0.0005
-    --halve-every 25 --num-bins 15 --keep-every 25 --precision 32-true
+    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128 --recipe paper
+    --num-bins 15 --keep-every 25 --precision 32-true --choose last
     """
     from socrates.experiment import usual_optimization
 
-    parts = [part.name for part in (experiment.dataset, experiment.model, experiment.method)]
-    usual = dataclasses.asdict(usual_optimization(*parts)) | {"epochs": None}  # the length is always told
+    parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
+    usual = dataclasses.asdict(usual_optimization(*parts, recipe=experiment.optimization.recipe))
+    usual |= dict.fromkeys(("epochs", "batch_size", "recipe"))  # always told: they depend on the data, too
     words: dict[str, Any] = {**experiment.changed("method"), **experiment.changed("model")}
     words |= {**experiment.changed("dataset"), "seed": experiment.seed}
     for name, value in dataclasses.asdict(experiment.optimization).items():
         words |= {SPELT.get(name, name): value} if value != usual[name] else {}
-    words |= {name: getattr(experiment, name) for name in SETTINGS if getattr(experiment, name) is not None}
+    told = {name: getattr(experiment, name) for name in (*SETTINGS, "certify")}
+    words |= {name: value for name, value in told.items() if value is not None}
+    words |= {"from": "RUN"} if experiment.start else {}
     command = ["socrates", "train", *parts]
     for name, value in words.items():
         command += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]

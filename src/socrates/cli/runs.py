@@ -1,6 +1,11 @@
 """`socrates train | evaluate | show`: one run; `socrates list`: what there is to choose from."""
 
+import contextlib
+import glob
 import json
+import math
+from dataclasses import replace
+from typing import Any
 
 from rich.table import Column, Table
 
@@ -8,8 +13,10 @@ from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import to_all
 from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
-from socrates.engine.train import train
+from socrates.engine.train import pace, train
+from socrates.experiment import Experiment
 from socrates.names import first_line
+from socrates.predictor import MODEL_FILE, read_file
 from socrates.records import Evaluation, Run
 from socrates.report.vocabulary import METRICS
 
@@ -23,8 +30,39 @@ LISTED = {"name": 12, "options and defaults": 25}  # columns and their least wid
 def run_train(options: Train) -> None:
     """`socrates train`."""
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
-    place = {"data_root": options.data, "accelerator": options.device}
-    train(options.named_experiment(options.seed), options.out, **place, again=options.again, tell=tell)
+    place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
+    options = options if options.minutes is None else in_minutes(options, options.minutes, place)
+    kept: Any = "none" if options.no_keep_weights else options.keep_weights
+    how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
+    run = train(options.named_experiment(options.seed), options.out, **place, **how)
+    if (run.directory / MODEL_FILE).is_file():
+        show(f"use it: socrates predict {run.directory} IMAGES ..., or socrates.load({str(run.directory)!r}) in Python")
+    elif kept != "none":
+        show("it was trained without keeping its weights: --again trains it anew and keeps them")
+
+
+def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
+    """The same with the number of epochs that fits, or with that of a run of it that was stopped."""
+
+    def made(epochs: int) -> Experiment:
+        return replace(options, epochs=epochs).named_experiment(options.seed)
+
+    if not 0 < minutes < math.inf:
+        raise ValueError(f"--minutes must be more than 0, got {minutes}")
+    if options.epochs is not None:
+        raise ValueError("--minutes says how many --epochs there are: give one of the two")
+    pattern = f"{glob.escape(made(1).readable_name())}*-seed{options.seed}-????????"
+    for path in sorted(options.out.glob(f"{pattern}/experiment.json")):
+        with contextlib.suppress(ValueError, LookupError, TypeError, OSError):  # a damaged run is somebody else's
+            stopped = Run(path.parent)
+            epochs = stopped.experiment.optimization.epochs
+            if not stopped.finished and stopped.experiment == made(epochs):
+                show(f"going on with a stopped run: --epochs {epochs}")
+                return replace(options, epochs=epochs)
+    usual = options.named_experiment(options.seed)
+    epochs = max(1, int(60 * minutes / pace(usual, **place)))
+    show(f"{minutes:g} minutes: --epochs {epochs}")
+    return replace(options, epochs=epochs)
 
 
 def run_evaluate(options: Evaluate) -> None:
@@ -33,7 +71,7 @@ def run_evaluate(options: Evaluate) -> None:
     evaluation = evaluate(run, options.epoch)
     path = run.save_evaluation(evaluation)
     console.print(evaluation_table(evaluation))
-    aside = "" if path.name == "evaluation.json" else " (evaluation.json stays that of the last kept epoch)"
+    aside = "" if path.name == "evaluation.json" else " (evaluation.json stays that of the chosen epoch)"
     show(f"written: {path}{aside}")
 
 
@@ -76,5 +114,9 @@ def run_show(options: Show) -> None:
         console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
     if (run.directory / "evaluation.json").is_file():
         console.print(evaluation_table(run.evaluation()))
+    if (run.directory / MODEL_FILE).is_file():
+        about = read_file(run.directory / MODEL_FILE)[0]
+        reading = f", reading {about.reading}" if about.reading else ""
+        show(f"epoch {about.epoch}, scaler {about.scaler}{reading}; {about.certificate or 'no certificate'}", "model: ")
     show("repeat it with:")
     show(f"  {command_of(experiment)}")

@@ -40,7 +40,7 @@ def run_tune(options: Tune) -> None:
     study = Study(base, grid_of(options, base), seeds, options.trials)
     tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
-    show_choice(tuned)
+    show_choice(tuned, options.told_of_weights)
     if tuned.failures:
         raise StudyError(tuned.failures, len(tuned.results) * len(seeds))
 
@@ -111,7 +111,7 @@ def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
     return table
 
 
-def show_choice(tuned: Tuned) -> None:
+def show_choice(tuned: Tuned, weights: str) -> None:
     """The choice, why, how to train it, and where everything is."""
     best = tuned.choice.best
     if best is not None:
@@ -121,7 +121,7 @@ def show_choice(tuned: Tuned) -> None:
         show("train it, with logits of more epochs kept, by:")
         show(f"  {command_of(dataclasses.replace(best.candidate.experiment, keep_every=25))}")
     show(f"study: {tuned.directory / 'study.json'}")
-    show(f"runs: {tuned.directory.parent}")
+    show(f"runs: {tuned.directory.parent}{weights}")
 
 
 def run_sweep(options: Sweep) -> None:
@@ -137,7 +137,7 @@ def run_sweep(options: Sweep) -> None:
         failed = error  # the others have results all the same
     finished = [finished_run(options.out, experiment) for experiment in dict.fromkeys(experiments)]
     show_results([run.directory for run in finished if run is not None])
-    show(f"runs: {options.out}")
+    show(f"runs: {options.out}{options.told_of_weights}")
     if failed is not None:
         raise failed
     show(f"next: socrates report {options.out}")

@@ -15,12 +15,12 @@ from socrates.names import called, find, options_of
 
 from .augment import Transform
 from .download import DataCorrupt, DataNotFound
-from .folder import load_folder
+from .folder import folder_counts, load_folder
 from .food101 import load_food101
-from .npz import load_npz
+from .npz import load_npz, npz_counts
 from .official import load_cifar10, load_cifar100, load_digits, load_fashion_mnist, load_mnist, load_svhn
 from .resident import ResidentImages, resident_splits
-from .splits import stratified_subset, validation_split
+from .splits import TEST_FRACTION, VAL_FRACTION, stratified_subset, validation_split
 from .streamed import StreamedImages
 
 __all__ = [
@@ -126,6 +126,24 @@ def load(name: str, root: Path | None = None, num_train: int | None = None, **op
     if name in DATASETS:
         warn_unless_official(splits, DATASETS[name])
     return splits if num_train is None else with_fewer(splits, name, num_train)
+
+
+def num_training_images(name: str) -> int | None:
+    """How many of one's own images would train, by a look at names and sizes alone; None where only loading tells.
+
+    >>> num_training_images("digits") is None
+    True
+    """
+    kind, _, path = name.partition(":")
+    count = {"folder": folder_counts, "npz": npz_counts}.get(kind)
+    try:
+        counts = count(Path(path).expanduser()) if count and path else {}
+    except Exception:  # numpy raises zip, zlib and type errors alike; loading says what is wrong, in better words
+        counts = {}
+    for part, fraction in (("test", TEST_FRACTION), ("val", VAL_FRACTION)):
+        if "train" in counts and part not in counts:
+            counts["train"] -= int(fraction * counts["train"])
+    return counts.get("train")
 
 
 def check_trained(splits: Splits, path: str) -> None:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from socrates.contracts import Preparation
+
 TRIES = 10  # of a random resized crop, before it settles for the centre
 RATIO = (3 / 4, 4 / 3)
 FAR = 1e6  # pixels: turned by any angle, it stays outside
@@ -160,8 +162,7 @@ class Transform:
 
     def constants(self, device: torch.device) -> Tensor:
         """What `finish` subtracts and multiplies with, (2, C, 1, 1): made once, as a copy to a device takes time."""
-        mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
-        return torch.stack([255 * mean, 1 / (255 * std)]).float()[:, :, None, None].to(device)
+        return Preparation(self.mean, self.std).constants().to(device)
 
     def finish(self, images: Tensor, constants: Tensor) -> Tensor:
         """Resize to what the model sees and normalise: float32. Float images are overwritten: fresh memory is slow."""

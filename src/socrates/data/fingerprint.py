@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from socrates.contracts import Splits
+import torch
+from torch import Tensor
+
+from socrates.contracts import Splits, image_hash
 
 from . import data_root
 from .download import THREADS, hashed
@@ -99,6 +102,12 @@ def of_splits(splits: Splits, root: Path | None = None) -> Fingerprint:
         digest.update(os.fsencode("\n".join([contents, *names])))
     counts = {name: len(split) for name, split in parts.items()}
     return Fingerprint(splits.class_names, counts, num_bytes, digest.hexdigest())
+
+
+def seen_images(splits: Splits) -> Tensor:
+    """The hashes of all images that train a model, choose its epoch or fit its scaler, where they are resident."""
+    parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
+    return torch.tensor([image_hash(image) for part in parts for image in part.images.cpu()], dtype=torch.int64)
 
 
 def _of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:

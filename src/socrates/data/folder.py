@@ -13,9 +13,8 @@ from socrates.contracts import Splits
 
 from .augment import Transform
 from .download import THREADS, DataNotFound
-from .npz import TEST_FRACTION
 from .resident import resident_splits, statistics
-from .splits import Labelled, hold_out
+from .splits import TEST_FRACTION, Labelled, hold_out
 from .streamed import as_rgb, centre_crop, opened, streamed_splits
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -67,6 +66,11 @@ def list_parts(path: Path) -> tuple[dict[str, Labelled], list[str]]:
         return {name: list_images(path / name, classes) for name in names}, classes
     train, test = hold_out(list_images(path, classes), TEST_FRACTION)
     return {"train": train, "test": test}, classes
+
+
+def folder_counts(path: Path) -> dict[str, int]:
+    """How many image files each part of a folder has."""
+    return {part: len(files) for part, (files, _) in list_parts(path)[0].items()}
 
 
 def usual_size(files: NDArray[Any], sample: int = 100) -> int:

@@ -14,9 +14,8 @@ from socrates.contracts import Splits
 from .augment import Transform
 from .download import DataNotFound
 from .resident import Arrays, resident_splits, statistics
-from .splits import hold_out
+from .splits import TEST_FRACTION, hold_out
 
-TEST_FRACTION = 0.2  # held out when a file or folder has no test set
 Content = Mapping[str, NDArray[Any]]  # the arrays of a file, read when they are asked for
 
 
@@ -84,6 +83,13 @@ def read_names(content: Content, num_classes: int) -> list[str]:
     if names.shape != (num_classes,) or len(set(names.tolist())) != num_classes:
         raise ValueError(f"the array classes must hold {num_classes} different names, got {names.tolist()}")
     return [str(name) for name in names]
+
+
+def npz_counts(path: Path) -> dict[str, int]:
+    """How many labels each part of a file has."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+        names = {"train": "y_train" if "y_train" in content.files else "labels", "test": "y_test", "val": "y_val"}
+        return {part: len(content[name]) for part, name in names.items() if name in content.files}
 
 
 def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:

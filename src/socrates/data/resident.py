@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from socrates.contracts import Batch, Splits, Stream
+from socrates.contracts import Batch, Preparation, Splits, Stream
 
 from .augment import Transform, framed
 from .splits import hold_out
@@ -103,7 +103,8 @@ def resident_splits(
     channels, height, width = train[0].shape[1:]
     shape = (channels, transform.size or height, transform.size or width)
     plain = transform.plain
-    return Splits(split(train, transform), split(val, plain), split(test, plain), tuple(class_names), shape)
+    how = Preparation(transform.mean, transform.std)
+    return Splits(split(train, transform), split(val, plain), split(test, plain), tuple(class_names), shape, how)
 
 
 def statistics(images: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPLIT_SEED = 42
+VAL_FRACTION, TEST_FRACTION = 0.1, 0.2  # held out where a file or folder has no such part
 Integers = NDArray[np.int64]
 Labelled = tuple[NDArray[Any], Integers]  # samples, be they images or their files, and labels
 
 
-def validation_split(num_samples: int, fraction: float = 0.1, seed: int = SPLIT_SEED) -> tuple[Integers, Integers]:
+def validation_split(
+    num_samples: int, fraction: float = VAL_FRACTION, seed: int = SPLIT_SEED
+) -> tuple[Integers, Integers]:
     """Indices of the training and of the validation samples: validation is the first `fraction` of a seeded shuffle.
 
     The shuffle is numpy's legacy one, so that the split is the one behind the paper's published numbers.
@@ -29,7 +32,7 @@ def validation_split(num_samples: int, fraction: float = 0.1, seed: int = SPLIT_
     return order[num_val:], order[:num_val]
 
 
-def hold_out(pair: Labelled, fraction: float = 0.1) -> tuple[Labelled, Labelled]:
+def hold_out(pair: Labelled, fraction: float = VAL_FRACTION) -> tuple[Labelled, Labelled]:
     """Samples and labels that are kept, and those that are held out, by `validation_split`.
 
     >>> kept, held = hold_out((np.array(["a", "b", "c", "d"]), np.array([0, 1, 0, 1])), 0.25)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from socrates.contracts import Batch, Splits, Stream
+from socrates.contracts import Batch, Preparation, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
 from .download import THREADS, DataCorrupt, DataNotFound
@@ -185,4 +185,5 @@ def streamed_splits(
         return StreamedImages(part[0].tolist(), torch.from_numpy(part[1]), how, shrink=shrink)
 
     training = split(train, transform if augment else plain)
-    return Splits(training, split(val, plain), split(parts["test"], plain), tuple(class_names), (3, size, size))
+    tests, how = split(parts["test"], plain), Preparation(*IMAGENET, shrink=shrink)
+    return Splits(training, split(val, plain), tests, tuple(class_names), (3, size, size), how)

@@ -1,5 +1,6 @@
-"""Numbers from logits alone, without data and model: every metric of a run, and the record that an epoch leaves."""
+"""Logits of a split; and from logits alone every metric of a run, and the record that an epoch leaves."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -10,36 +11,54 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from socrates import metrics
+from socrates.contracts import Split
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
-from socrates.scaling import SCALERS
+from socrates.scaling import SCALERS, Scaler, TemperatureScaling
 
 UNBINNED = (metrics.accuracy, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc)
 BINNED = (metrics.ece, metrics.mce, metrics.ada_ece, metrics.cw_ece, metrics.debiased_ece)
+EVAL_BATCH = 512
 COLLAPSED_SHARE = 0.5
 FEWEST = 10  # samples that tell whether every answer is the same
+
+
+@torch.no_grad()
+def infer(model: Any, split: Split) -> Tensor:
+    """Logits of a whole split, in order, in single precision."""
+    model.eval()
+    order = torch.arange(len(split))
+    return torch.cat([model(batch.inputs).float() for batch in split.batches(EVAL_BATCH, order)])
 
 
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     """Metrics of val and test for each scaler, fitted on val, and each reading of the unknown class.
 
-    Its `parameters[scaler]` are the single numbers that were fitted, such as the temperature. The epoch is the last one
-    kept, unless told.
+    Its `parameters[scaler]` are the single numbers that were fitted, such as the temperature. The epoch is the chosen
+    one, unless told.
     """
+    return evaluate_fitted(run, epoch)[0]
+
+
+def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dict[str, Scaler]]:
+    """The same, and the scalers that were fitted."""
     kept = run.kept_epochs()
     if not kept:
         raise ValueError(f"{run.directory} holds no saved logits yet: train it to a kept epoch first")
-    epoch = kept[-1] if epoch is None else epoch
+    if epoch is None:
+        epoch = run.chosen_epoch() if run.chosen_epoch() in kept else kept[-1]
     stored = {name: run.predictions(name, epoch) for name in ("val", "test")}
     splits = {name: (torch.tensor(part.logits), torch.tensor(part.labels).long()) for name, part in stored.items()}
     num_bins, num_classes = run.experiment.num_bins, stored["val"].num_classes
     unknown = has_unknown(splits["val"][0], num_classes)
     readings = tuple(metrics.READINGS) if unknown else (None,)
-    usable: dict[str, Any] = {name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class}
+    usable: dict[str, Scaler] = {
+        name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class
+    }
     if not all(finite(logits) for logits, _ in splits.values()):
         skipped = dict.fromkeys(("none", *usable), "the run diverged: its logits are not finite")
-        return Evaluation(epoch, num_bins, unknown, {}, skipped)
+        return Evaluation(epoch, num_bins, unknown, {}, skipped), {}
 
     def read(logits: Tensor, labels: Tensor) -> dict[str, dict[str, float]]:
         return {reading or "plain": every_metric(logits, labels, reading, num_bins) for reading in readings}
@@ -58,7 +77,8 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
         numbers = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
         parameters |= {name: numbers} if numbers else {}
         results[name] = {split: read(scaler(logits), labels) for split, (logits, labels) in splits.items()}
-    return Evaluation(epoch, num_bins, unknown, results, skipped, parameters)
+    fitted = {name: scaler for name, scaler in usable.items() if name not in skipped}
+    return Evaluation(epoch, num_bins, unknown, results, skipped, parameters), fitted
 
 
 def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bins: int) -> dict[str, float]:
@@ -80,6 +100,16 @@ def val_record(logits: Tensor, labels: Tensor, class_names: Sequence[str], num_b
     answers = predict(logits, "answer", num_classes)
     record = {"unknown_share": answers.unknown_share, "collapsed": collapse(answers, labels, class_names)}
     return record | calibration("val", logits, labels, num_classes, num_bins) | confidences(answers, labels)
+
+
+def refinement(logits: Tensor, labels: Tensor, num_classes: int) -> float:
+    """The NLL of the known classes after temperature scaling: what no temperature can mend. NaN if it diverged."""
+    if not finite(logits):
+        return math.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = TemperatureScaling().fit(logits[:, :num_classes], labels).report
+    return math.nan if report is None else report.nll_after
 
 
 def finite(logits: Tensor) -> bool:

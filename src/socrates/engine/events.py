@@ -1,5 +1,6 @@
 """What runs and studies tell while they go on: `tell(event)` is the one way, whoever listens."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,12 +18,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Started:
-    """Training of a run starts, or continues, after so many epochs."""
+    """Training of a run starts, or continues, after so many epochs, on data that `found` tells in words.
+
+    About how many seconds an epoch takes is NaN unless it was tried.
+    """
 
     experiment: Experiment
     run: Run
     epochs_done: int
     steps_per_epoch: int
+    found: str = ""
+    seconds_per_epoch: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -176,10 +176,12 @@ def check_writable(out: Path) -> None:
 
 
 def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
-    """Refuse before training if the disk cannot hold what the run will write: logits, and a checkpoint twice."""
+    """Refuse before training if the disk cannot hold what the run writes: logits, a checkpoint twice, the model."""
     kept = experiment.optimization.epochs // experiment.keep_every + 1
     logits = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept
-    needed = logits + 2 * state.num_bytes + SLACK  # while a checkpoint replaces another, both are there
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in state.model.state_dict().values())
+    models = 1 if experiment.choose == "last" else 3  # the model itself; a checkpoint holds the chosen epoch's, too
+    needed = logits + 2 * state.num_bytes + models * weights + SLACK  # for a while there are two checkpoints
     free = shutil.disk_usage(_nearest(out)).free
     if free < needed:
         raise OSError(

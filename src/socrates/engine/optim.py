@@ -1,20 +1,30 @@
-"""SGD and the paper's schedules, as pure functions of the epoch."""
+"""SGD and the schedules of its rate, as pure functions of the epoch."""
+
+import math
 
 import torch
 from torch import nn
 
 from socrates.experiment import Optimization
 
+WARM_UP = 0.2  # of one cycle
 
-def learning_rate(epoch: int, settings: Optimization) -> float:
-    """The rate of an epoch, counted from 0: halved every so many epochs, or at each milestone.
 
-    >>> [learning_rate(epoch, Optimization()) for epoch in (0, 24, 25, 50)]
+def learning_rate(epoch: float, settings: Optimization) -> float:
+    """The rate after so many epochs, which need not be whole: halved every so many or at milestones, or one cycle.
+
+    >>> [learning_rate(epoch, Optimization()) for epoch in (0, 24.9, 25, 50)]
     [0.1, 0.1, 0.05, 0.025]
     >>> transfer = Optimization(learning_rate=5e-4, milestones=(20, 35, 45))
     >>> [learning_rate(epoch, transfer) for epoch in (19, 20, 49)]
     [0.0005, 0.00025, 6.25e-05]
+    >>> [round(learning_rate(epoch, Optimization(epochs=20, recipe="one-cycle")), 4) for epoch in (1, 4, 12, 19.5)]
+    [0.025, 0.1, 0.05, 0.0002]
     """
+    if settings.recipe == "one-cycle":
+        done = epoch / settings.epochs
+        falling = 0.5 + 0.5 * math.cos(math.pi * (done - WARM_UP) / (1 - WARM_UP))
+        return settings.learning_rate * (done / WARM_UP if done < WARM_UP else falling)
     passed = sum(epoch >= milestone for milestone in settings.milestones)
     halvings = passed if settings.milestones else epoch // settings.halve_every
     return settings.learning_rate * 0.5**halvings
@@ -31,11 +41,13 @@ def make_optimizer(model: nn.Module, settings: Optimization) -> torch.optim.SGD:
     backbone = [parameter for parameter in model.parameters() if parameter not in last]
     groups = [(list(head.parameters()), 1.0), (backbone, settings.backbone_factor)]
     used = [{"params": parameters, "factor": factor} for parameters, factor in groups if parameters]
-    return torch.optim.SGD(used, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay)
+    nesterov = settings.recipe == "one-cycle" and settings.momentum > 0
+    rate, momentum, decay = settings.learning_rate, settings.momentum, settings.weight_decay
+    return torch.optim.SGD(used, rate, momentum, weight_decay=decay, nesterov=nesterov)
 
 
-def set_rate(optimizer: torch.optim.Optimizer, epoch: int, settings: Optimization) -> float:
-    """Give every group its rate of this epoch; returns the head's."""
+def set_rate(optimizer: torch.optim.Optimizer, epoch: float, settings: Optimization) -> float:
+    """Give every group its rate after so many epochs; returns the head's."""
     rate = learning_rate(epoch, settings)
     for group in optimizer.param_groups:
         group["lr"] = rate * group["factor"]

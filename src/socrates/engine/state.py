@@ -1,7 +1,7 @@
 """What a checkpoint holds: enough to go on bitwise as if training had never stopped."""
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from socrates.contracts import Method, Split
-from socrates.records import replacing
+from socrates.files import replacing
 
 ADVICE = "delete it to train from the start"
 
@@ -26,10 +26,19 @@ class State:
     precision: Any  # of Fabric: it scales the loss of half precision
     epoch: int = 0  # whole epochs done
     saved: int = 0  # whole epochs that the checkpoint holds
+    best: dict[str, Any] = field(default_factory=dict)  # weights of the epoch that is chosen so far, unless the last is
+
+    def steps(self, batch_size: int) -> int:
+        """Of an epoch."""
+        return -(-len(self.train) // batch_size)
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
-        content = {"epoch": self.epoch, **{name: part.state_dict() for name, part in self._parts().items()}}
+        content = {
+            "epoch": self.epoch,
+            "best": self.best,
+            **{name: part.state_dict() for name, part in self._parts().items()},
+        }
         with replacing(path) as file:
             try:
                 torch.save(content, file)
@@ -52,6 +61,10 @@ class State:
             raise ValueError(f"{path} is not of this run ({_first(error)}): {ADVICE}") from error
         self.saved = self.epoch
 
+    def keep_weights(self) -> None:
+        """Remember the weights as they are now."""
+        self.best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+
     def _parts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("model", "method", "optimizer", "precision")}
 
@@ -59,7 +72,7 @@ class State:
         epoch = content["epoch"]
         if type(epoch) is not int or not 1 <= epoch <= epochs:
             raise ValueError(f"it was saved after epoch {epoch!r} of {epochs}")
-        self.epoch = epoch
+        self.epoch, self.best = epoch, content.get("best", {})
         self.method.start_epoch(epoch - 1, self.model)  # a method may build parts of itself from the model
         for name, part in self._parts().items():
             if name != "precision" or content.get(name):  # earlier versions did not save it, and most keep nothing

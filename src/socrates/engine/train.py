@@ -1,10 +1,11 @@
 """One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,15 +14,17 @@ from socrates import data, methods, models
 from socrates.contracts import Batch, Output, Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.evaluate import calibration, evaluate, val_record
+from socrates.engine.evaluate import calibration, evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
-from socrates.engine.optim import make_optimizer, set_rate, weight_norm
+from socrates.engine.keep import freeze, keep_model, reserve, start_from
+from socrates.engine.optim import learning_rate, make_optimizer, set_rate, weight_norm
+from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
-from socrates.records import EpochRecord, Run
+from socrates.predictor import Weights, model_file
+from socrates.records import EpochRecord, Run, best_epoch
 
-EVAL_BATCH = 512
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 META_SEED = 42
 
@@ -33,11 +36,17 @@ def train(
     data_root: Path | None = None,
     accelerator: str = "auto",
     again: bool = False,
+    keep_weights: Weights = "full",
+    start: Path | None = None,
+    estimate: bool = False,
     tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
 
-    Data that are not those the run began with are refused, unless `again` starts it anew.
+    Data that are not those the run began with are refused, unless `again` starts it anew. The finished run keeps its
+    model, with weights in full, in half precision, or none; see `socrates.load`. `start` is the model.safetensors (or
+    the run that holds it) of the weights whose hash the experiment names. With `estimate` a few steps are tried first,
+    to tell about how long it takes.
     """
     experiment = resolve(experiment)
     directory = Run.directory_of(out, experiment)
@@ -47,12 +56,23 @@ def train(
             already = nothing_to_do(Run(directory), data_root, {})
         else:
             check_writable(Path(out))
-            _train(experiment, Path(out), data_root, accelerator, again, tell)
+            options = Options(data_root, accelerator, again, keep_weights, start and model_file(Path(start)), estimate)
+            _train(experiment, Path(out), options, tell)
         run = Run(directory)
         tell(Finished(experiment, run, already))
     finally:
         tell(Closed())
     return run
+
+
+def pace(
+    experiment: Experiment, *, data_root: Path | None = None, accelerator: str = "auto", start: Path | None = None
+) -> float:
+    """About how many seconds an epoch of an experiment takes here."""
+    experiment = resolve(experiment)
+    fabric = make_fabric(accelerator, experiment.precision)
+    splits, _ = reserve(data.to_device(load_data(experiment, data_root), fabric.device), experiment.certify)
+    return seconds_per_epoch(fabric, build(experiment, splits, fabric, start and model_file(start)), experiment, splits)
 
 
 def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint]) -> str:
@@ -90,49 +110,72 @@ def check_data(run: Run, now: Fingerprint) -> None:
         )
 
 
-def _train(
-    experiment: Experiment, out: Path, data_root: Path | None, accelerator: str, again: bool, tell: Tell
-) -> None:
-    fabric = make_fabric(accelerator, experiment.precision)
-    loaded = load_data(experiment, data_root)
-    found = fingerprint(experiment.dataset.name, lambda: loaded, data_root)
-    splits = data.to_device(loaded, fabric.device)
+class Options(NamedTuple):
+    """How a run is trained, as far as that does not decide its numbers."""
+
+    data_root: Path | None
+    accelerator: str
+    again: bool
+    keep_weights: Weights
+    start: Path | None
+    estimate: bool
+
+
+def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
+    fabric = make_fabric(options.accelerator, experiment.precision)
+    loaded = load_data(experiment, options.data_root)
+    found = fingerprint(experiment.dataset.name, lambda: loaded, options.data_root)
+    splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
-        state = build(experiment, splits, fabric)
+        state = build(experiment, splits, fabric, options.start)
     check_space(out, experiment, splits, state)
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
     stop = Stopping(state, run.directory, settings.epochs)
     with held(run.directory), stop.listening(), large:
-        if again:
+        if options.again:
             run.forget()
         if run.finished:
             return  # by another process, since this one looked
         resume(run, experiment, state, found)
+        seconds = seconds_per_epoch(fabric, state, experiment, splits) if options.estimate else math.nan
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
-        tell(Started(experiment, run, state.epoch, -(-len(state.train) // settings.batch_size)))
+        tell(Started(experiment, run, state.epoch, state.steps(settings.batch_size), str(splits), seconds))
         saved = time.monotonic()
         while state.epoch < settings.epochs:
             start = time.monotonic()
-            values: dict[str, Any] = {"rate": set_rate(state.optimizer, state.epoch, settings)}
+            values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
             values |= train_epoch(fabric, fabric_model, state, experiment, tell)
             values |= measure(fabric_model, state, splits, experiment, run)
             values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - start}
             state.epoch += 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)
+            if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
+                state.keep_weights()
             tell(EpochDone(experiment, record))
             due = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
             if due or stop.asked or state.epoch == settings.epochs:
                 state.save(run.checkpoint)
                 saved = time.monotonic()
             stop.leave_if_asked()
-        run.save_evaluation(evaluate(run))
-        records = run.epochs_until(settings.epochs)
-        run.finish({"epochs": len(records), "collapsed": records[-1].collapsed})
+        finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+
+
+def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights) -> None:
+    """Evaluate the chosen epoch, keep its model, and mark the run as whole."""
+    chosen = run.chosen_epoch()
+    if state.best:
+        state.model.load_state_dict(state.best)
+        save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
+    evaluation, scalers = evaluate_fitted(run, chosen)
+    run.save_evaluation(evaluation)
+    keep_model(run, state.model, splits, evaluation, scalers, weights, reserved)
+    records = run.epochs_until(state.epoch)
+    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed})
 
 
 def make_fabric(accelerator: str, precision: str) -> Any:
@@ -159,7 +202,7 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
         run.save_data(found)
 
 
-def build(experiment: Experiment, splits: Splits, fabric: Any) -> State:
+def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | None = None) -> State:
     """Model, method and optimizer on the device, and the training data with the method's own share held back."""
     name, epochs = experiment.method.name, experiment.optimization.epochs
     task = Task(len(splits.train), splits.num_classes, epochs)
@@ -178,6 +221,7 @@ def build(experiment: Experiment, splits: Splits, fabric: Any) -> State:
     outputs = splits.num_classes + int(method.unknown_class)
     model = models.build(experiment.model.name, outputs, splits.image_shape, **dict(experiment.model.options))
     methods.check_model(name, method, model)
+    start_from(model, experiment, start)
     if any(parameter.dim() == 4 for parameter in model.parameters()):
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     model, method = model.to(fabric.device), method.to(fabric.device)
@@ -191,6 +235,8 @@ def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, t
     streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
     method.start_epoch(state.epoch, state.model)
     model.train()
+    if experiment.optimization.backbone_factor == 0:
+        freeze(state.model)
     order = torch.randperm(len(split), generator=streams["order"].generator())
     metas = meta_batches(state.meta, size, experiment.seed, state.epoch)
     num_outputs = method.task.num_classes + int(method.unknown_class)
@@ -198,6 +244,7 @@ def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, t
     total = torch.zeros((), device=fabric.device)
     for step, batch in enumerate(split.batches(size, order, streams["augmentation"])):
         seed_noise(streams["noise"].number(step), fabric.device)
+        set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
         batch = replace(batch, meta=next(metas, None))
         with fabric.autocast():
             output = method(model, batch)
@@ -247,15 +294,14 @@ def measure(model: Any, state: State, splits: Splits, experiment: Experiment, ru
     """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
     epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val)
     if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
-        for name, split, found in (("val", splits.val, logits), ("test", splits.test, infer(model, splits.test))):
-            run.save_predictions(name, epoch, found.cpu().numpy(), split.labels.cpu().numpy(), splits.num_classes)
-    loss = float(state.method.validation_loss(logits, labels))
-    return {"val_loss": loss} | val_record(logits, labels, splits.class_names, experiment.num_bins)
+        save_logits(run, epoch, splits, logits, infer(model, splits.test))
+    record = {"val_loss": float(state.method.validation_loss(logits, labels))}
+    if experiment.choose == "refinement":
+        record["val_refinement"] = refinement(logits, labels, splits.num_classes)
+    return record | val_record(logits, labels, splits.class_names, experiment.num_bins)
 
 
-@torch.no_grad()
-def infer(model: Any, split: Split) -> Tensor:
-    """Logits of a whole split, in order, in single precision."""
-    model.eval()
-    order = torch.arange(len(split))
-    return torch.cat([model(batch.inputs).float() for batch in split.batches(EVAL_BATCH, order)])
+def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:
+    """Keep the logits of val and test."""
+    for name, split, found in (("val", splits.val, val), ("test", splits.test, test)):
+        run.save_predictions(name, epoch, found.cpu().numpy(), split.labels.cpu().numpy(), splits.num_classes)

@@ -92,11 +92,12 @@ class Samples:
     def chunks(self) -> Iterator[tuple[slice, Array]]:
         """Contiguous float32 or float64 rows that fit the cache, with their place, after their values were checked."""
         half = isinstance(self.probs, torch.Tensor) or self.probs.dtype == np.float16
-        step = max(16, CHUNK_VALUES // self.probs.shape[1] // (2 if half else 1))  # half precision grows when converted
+        step = max(16, CHUNK_VALUES // self.probs.shape[1])
         highest = 1 + (HALF_TOLERANCE if half else ROW_SUM_TOLERANCE)
         lowest = 2 - highest if self.answers is None else 0.0
+        space = torch.empty(step, self.probs.shape[1]) if half else None  # one for all: fresh memory is slow
         for start in range(0, len(self), step):
-            chunk = _in_full(self.probs[start : start + step])
+            chunk = _in_full(self.probs[start : start + step], space)
             _check_rows(chunk, start, lowest, highest)
             yield slice(start, start + len(chunk)), chunk
 
@@ -244,13 +245,16 @@ def _open_floats(values: ArrayLike, name: str, ndim: int) -> torch.Tensor | Arra
     return array
 
 
-def _in_full(values: torch.Tensor | Array) -> Array:
-    """Contiguous and writeable (torch warns else) float32 for half precision and float32, float64 for all others."""
+def _in_full(values: torch.Tensor | Array, space: torch.Tensor | None = None) -> Array:
+    """Contiguous and writeable (torch warns else) float32 for half precision and float32, float64 for all others.
+
+    Half precision is converted into `space`, if there is one.
+    """
     if isinstance(values, np.ndarray) and values.dtype != np.float16:
         return np.require(values, np.float32 if values.dtype == np.float32 else np.float64, ["C", "W"])
     # Torch converts from half precision some twenty times as fast as numpy.
     half = torch.as_tensor(np.require(values, np.float16, ["C", "W"])) if isinstance(values, np.ndarray) else values
-    return half.float().contiguous().numpy()
+    return (half.float().contiguous() if space is None else space[: len(half)].copy_(half)).numpy()
 
 
 def _as_numpy(values: ArrayLike, name: str) -> Array:

@@ -32,6 +32,7 @@ class Prediction:
         num_classes: number of known classes, the leading columns of `probs`.
         logits: (N, C) logits that `predict` read: from them `nll` is exact where a probability rounds to 0.
         unknown: the reading of these logits.
+        answered: (N,) whether the sample is answered, where somebody decided that; see `socrates.abstention`.
 
     >>> import torch
     >>> probs, confidence, predicted = predict(torch.tensor([[0.0, 0.0, 2.0]]), unknown="renormalize")
@@ -45,6 +46,7 @@ class Prediction:
     num_classes: int
     logits: torch.Tensor | None = None
     unknown: Reading | None = None
+    answered: torch.Tensor | Array | None = None
 
     def __iter__(self) -> Iterator[torch.Tensor | Array]:
         return iter((self.probs, self.confidence, self.predicted))

@@ -1,5 +1,6 @@
 """A pretrained vision transformer with a new last layer, for transfer learning; needs the package transformers."""
 
+import json
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ class ViTTransfer(Classifier):
     """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id.
 
     Options:
-        source: the pretrained model: a local folder or a hub id
+        source: the pretrained model: a local folder or a hub id; or the text of a config.json, for one without weights
     """
 
     pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
@@ -25,6 +26,7 @@ class ViTTransfer(Classifier):
         expected = (config.num_channels, config.image_size, config.image_size)
         if tuple(image_shape) != expected:
             raise ValueError(f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}")
+        self.options_when_kept = {"source": config.to_json_string()}  # its weights are kept: no source is needed
         self.head = nn.Linear(config.hidden_size, num_outputs)
         nn.init.normal_(self.head.weight, 0.0, 0.02)
         nn.init.zeros_(self.head.bias)
@@ -35,12 +37,14 @@ class ViTTransfer(Classifier):
 
 def _pretrained(source: str) -> Any:
     try:
-        from transformers import ViTModel
+        from transformers import ViTConfig, ViTModel
     except ImportError as error:
         raise ImportError("vit_transfer needs the package transformers: pip install transformers") from error
     try:
+        if source.startswith("{"):
+            return ViTModel(ViTConfig(**json.loads(source)), add_pooling_layer=False)
         return ViTModel.from_pretrained(source, add_pooling_layer=False).float().train()
-    except OSError as error:
+    except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
             f"vit_transfer cannot read a model from source={source!r} ({error}): give a folder that holds config.json "
             f"and the weights, or a hub id and a network connection"

@@ -87,5 +87,7 @@ def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -
     Traceback (most recent call last):
     ValueError: ... 'table66'...
     """
-    place = {name: options.pop(name) for name in ("data_root", "processes", "accelerator") if name in options}
+    place = {
+        name: options.pop(name) for name in ("data_root", "processes", "accelerator", "keep_weights") if name in options
+    }
     return plan(names, **options).carry_out(tell, **place)

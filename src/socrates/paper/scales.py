@@ -44,8 +44,8 @@ class PaperScale:
 class LaptopScale:
     """The paper's methods, seeds and hyperparameter rules on little data, with small models and few epochs.
 
-    Start epochs and the schedule keep their place in the training, batches are a quarter, CCL-SC's queues keep their
-    ratio to the data. Nothing is pretrained: the stand-in for transfer learning starts from scratch, at the usual rate.
+    Start epochs keep their place in the training, whose rate makes one cycle; batches are a quarter, CCL-SC's queues
+    keep their ratio to the data. Nothing is pretrained: the stand-in for transfer learning starts from scratch.
 
     >>> from .grid import final_experiment
     >>> small = LaptopScale().experiment("cifar100-vgg16", final_experiment("cifar100-vgg16", "sat"))
@@ -72,12 +72,8 @@ class LaptopScale:
     def experiment(self, setting: str, experiment: Experiment) -> Experiment:
         """The stand-in for a run of the paper."""
         before = experiment.optimization
-        optimization = Optimization(
-            LAPTOP_EPOCHS,
-            max(1, before.batch_size // BATCH_DIVISOR),
-            halve_every=self.epoch(setting, before.halve_every),
-            milestones=tuple(self.epoch(setting, epoch) for epoch in before.milestones),
-        )
+        batch_size = max(1, before.batch_size // BATCH_DIVISOR)
+        optimization = Optimization(LAPTOP_EPOCHS, batch_size, recipe="one-cycle")
         return replace(
             experiment,
             dataset=Part(self.dataset),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from socrates.experiment import Experiment
-from socrates.records import replacing
+from socrates.files import replacing
 
 from .aggregate import Skipped
 from .comparisons import overview_table, scaled_table

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from socrates.records import replacing
+from socrates.files import replacing
 
 from .markup import markup
 

@@ -99,8 +99,12 @@ class Scaler(nn.Module):
         z = check_logits(logits, type(self).__name__, self._fitted_columns())
         # Half precision would round the fitted numbers.
         wide = z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
-        scaled, shift = self._scaled(wide)
-        return (scaled + shift).to(z.dtype)
+        return self.transform(wide).to(z.dtype)
+
+    def transform(self, logits: Tensor) -> Tensor:
+        """The same without a look at the logits: for compiled and exported programs."""
+        scaled, shift = self._scaled(logits)
+        return scaled + shift
 
     def fold(self, linear: nn.Linear) -> nn.Linear:
         """A new linear layer whose outputs are already scaled."""

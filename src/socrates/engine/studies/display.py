@@ -52,12 +52,23 @@ class RunDisplay:
     def start(self, event: Started) -> None:
         """The bar, from where the run continues."""
         done, steps, epochs = event.epochs_done, event.steps_per_epoch, event.experiment.optimization.epochs
+        for line in plan(event):
+            self.console.print(line, soft_wrap=True, markup=False)
         if done:
             self.console.print(f"continuing after epoch {done}")
         if self.console.is_terminal:
             self.progress = Progress(*columns(self.console.width, epochs * steps), console=self.console)
             self.progress.add_task(f"epoch {min(done + 1, epochs)}", total=epochs * steps, completed=done * steps)
             self.progress.start()
+
+
+def plan(event: Started) -> list[str]:
+    """What training found, and what it will do."""
+    how = event.experiment.optimization
+    left = (how.epochs - event.epochs_done) * event.seconds_per_epoch
+    long = "" if math.isnan(left) else f", about {timedelta(seconds=max(1, round(left)))}"
+    steps = f"{how.epochs} epochs of {event.steps_per_epoch} steps, batch size {how.batch_size}, recipe {how.recipe}"
+    return [*([event.found] if event.found else []), f"{steps}{long}"]
 
 
 def describe(record: EpochRecord) -> str:

@@ -21,6 +21,7 @@ from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, 
 from socrates.engine.guard import handled, later, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
+from socrates.predictor import Weights
 
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
@@ -59,6 +60,7 @@ class LocalEngine:
     data_root: Path | None = None
     processes: int | None = None  # as many as there are cores
     accelerator: str = "cpu"
+    keep_weights: Weights = "none"  # of hundreds of runs nobody wants the models
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:
@@ -168,7 +170,8 @@ def _work(connection: Connection, environment: dict[str, str], experiment: Exper
                 connection.send(Finished(event.experiment, event.run))
 
     try:
-        train(experiment, engine.out, data_root=engine.data_root, accelerator=engine.accelerator, tell=tell)
+        place = {"data_root": engine.data_root, "accelerator": engine.accelerator}
+        train(experiment, engine.out, **place, keep_weights=engine.keep_weights, tell=tell)
     except Exception as error:
         connection.send(Failed(experiment, reason_of(error)))
 

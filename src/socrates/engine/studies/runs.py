@@ -10,6 +10,7 @@ from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tel
 from socrates.engine.studies.local import LocalEngine
 from socrates.engine.train import nothing_to_do
 from socrates.experiment import Experiment, resolve
+from socrates.predictor import Weights
 from socrates.records import Run
 
 
@@ -28,6 +29,7 @@ def run_all(
     data_root: Path | None = None,
     processes: int | None = None,
     accelerator: str = "cpu",
+    keep_weights: Weights = "none",
     tell: Tell = to_nobody,
 ) -> list[Run]:
     """Train every experiment that is not finished yet, on all cores; returns the runs in the order asked for.
@@ -35,7 +37,7 @@ def run_all(
     An experiment that is asked for twice is trained once. A run that fails leaves the others alone: `StudyError` names
     all failures when the rest is finished.
     """
-    engine = LocalEngine(Path(out), data_root, processes, accelerator)
+    engine = LocalEngine(Path(out), data_root, processes, accelerator, keep_weights)
     wanted = [resolve(experiment) for experiment in experiments]
     distinct = list(dict.fromkeys(wanted))
     ended: dict[Experiment, Any] = {}  # each with its Finished or Failed

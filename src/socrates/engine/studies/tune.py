@@ -14,7 +14,7 @@ from socrates.engine.studies.local import LocalEngine
 from socrates.engine.studies.runs import finished_run, train_missing
 from socrates.engine.studies.trials import OptunaSearch
 from socrates.experiment import Experiment
-from socrates.records import write_json
+from socrates.files import write_json
 
 
 @dataclass(frozen=True)

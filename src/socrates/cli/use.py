@@ -1,0 +1,114 @@
+"""`socrates predict` and `socrates export`: what a trained model is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from socrates.card import write_card
+from socrates.engine.predict import Row, find_images, labelled_logits, predict_files, writing
+from socrates.export import SUFFIXES, export
+from socrates.predictor import Predictor, load
+from socrates.records import Run
+
+from .commands import Export, Model, Predict
+from .output import complain, console, errors, show, table_of
+
+SHOWN = 20  # rows that the terminal shows, and files that could not be read
+
+
+def run_predict(options: Predict) -> None:
+    """`socrates predict`."""
+    files = find_images(options.images)
+    predictor = loaded(options, options.device)
+    certify(predictor, options)
+    rows: list[Row] = []
+
+    def keep(more: Sequence[Row]) -> None:
+        rows.extend(more[: SHOWN - len(rows)])
+        write(more)
+
+    columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar, writing(options.out, predictor) as write:
+        task = bar.add_task("", total=len(files))
+        found = predict_files(predictor, files, keep, options.batch_size, lambda done: bar.update(task, completed=done))
+        if not found.images:  # nothing is written then
+            raise ValueError(f"none of {len(files)} files could be read: {next(iter(found.unreadable.values()))}")
+    if options.out is None:
+        console.print(table(rows, predictor))
+        if found.images > len(rows):
+            show(f"{found.images - len(rows):,} more: --out predictions.csv writes all of them")
+    for reason in [*found.unreadable.values()][:SHOWN]:
+        show(reason, "not read: ", "yellow")
+    told = f"{found.images:,} images predicted"
+    if predictor.certificate or found.answered < found.images:
+        told += f", {found.answered:,} answered ({100 * found.answered / found.images:.1f} %)"
+    if found.unreadable:
+        told += f", {len(found.unreadable):,} files could not be read"
+    show(told)
+    if predictor.certificate:
+        show(predictor.certificate, "certificate: ")
+    if options.out is not None:
+        show(f"written: {options.out}")
+
+
+def loaded(options: Model, device: str = "cpu") -> Predictor:
+    """The model on a device."""
+    predictor = load(options.run, scaler=options.scaler, reading=options.reading, trust_code=options.trust_code)
+    try:
+        return predictor.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        raise ValueError(f"the device {device} cannot be used here ({error}): choose cpu") from error
+
+
+def certify(predictor: Predictor, options: Predict) -> None:
+    """Give the predictor a certificate of the risk that is asked for: from new labelled images, or the one it has."""
+    if options.risk is None:
+        if options.calibrate is None:
+            return
+        raise ValueError("--calibrate needs --risk, the share of answers that may be wrong, such as 0.02")
+    if options.calibrate is not None:
+        predictor.certify(*labelled_logits(predictor, options.calibrate), options.risk, options.delta)
+        if not len(predictor.seen):
+            complain("it is not kept which images trained the model: that yours are new is taken on trust", "note: ")
+        return
+    kept, advice = predictor.certificate, "give --calibrate FOLDER with labelled images that are new to it"
+    if kept is None:
+        raise ValueError(f"{options.run} has no certificate: train it with --certify {options.risk:g}, or {advice}")
+    if kept.risk > options.risk or kept.delta > options.delta:
+        raise ValueError(
+            f"{options.run} is certified for a risk of {kept.risk:g} with delta {kept.delta:g}, not for "
+            f"{options.risk:g} with {options.delta:g}: {advice}"
+        )
+
+
+def table(rows: Sequence[Row], predictor: Predictor) -> Table:
+    """The first rows for the terminal."""
+    unknown, certified = predictor.about.unknown_class, predictor.certificate is not None
+    made = table_of("", ("image", "predicted"), ("confidence", *["unknown"] * unknown))
+    for row in rows:
+        doubt = f"I do not know ({row['predicted']}?)" if certified else "unknown"
+        answer = row["predicted"] if row["answered"] else doubt
+        cells = [row["path"], answer, f"{100 * row['confidence']:.1f} %"]
+        cells += [f"{100 * row['unknown']:.1f} %"] if unknown else []
+        made.add_row(*map(Text, cells))  # no markup, whatever a name holds
+    return made
+
+
+def run_export(options: Export) -> None:
+    """`socrates export`."""
+    predictor = loaded(options)
+    folder = options.run if options.run.is_dir() else options.run.parent
+    file = options.out or folder / f"model{SUFFIXES[options.format]}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with console.status(f"exporting to {file.name}"):
+        export(predictor, file, options.format)
+        run = Run(folder) if (folder / "experiment.json").is_file() else None
+        card = write_card(predictor, file, options.format, run)
+    classes = predictor.classes
+    show(f"{', '.join(classes[:5])}{' …' * (len(classes) > 5)}", f"{len(classes)} classes: ")
+    show(predictor.certificate or "none: train with --certify, or predictor.certify(...)", "certificate: ")
+    show(f"written: {file} ({file.stat().st_size / 1e6:.1f} MB), {card}")

@@ -1,0 +1,56 @@
+"""Files that are written whole or not at all."""
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, whole or not at all."""
+    replace_text(path, to_json(value, indent=2))
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with named_errors(path):
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+    finally:
+        with contextlib.suppress(OSError):  # what went wrong first is what is told
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Errors of the disk with the file that could not be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full: free some space" if full else error.strerror or str(error)
+        raise OSError(f"{path} could not be written: {reason}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text whole or not at all."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A line of JSON, which has no NaN and no infinity: both become null.
+
+    >>> to_json({"ece": float("nan")})
+    '{"ece": null}\\n'
+    """
+    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), indent=indent) + "\n"

@@ -1,0 +1,114 @@
+"""Exported programs give the same answers as PyTorch, in one file, for any number and size of images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from socrates import models
+from socrates.contracts import Preparation
+from socrates.export import export
+from socrates.predictor import Description, Predictor
+from socrates.scaling import SCALERS
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.slow
+
+CLASSES = ("cat", "dog", "horse")
+SMALL: dict[str, dict[str, Any]] = {"vit": {"dim": 32, "depth": 2, "heads": 2}}
+SIZES = ((1, 3, 32, 32), (4, 3, 50, 37), (2, 3, 20, 90))
+
+
+def predictor_of(name: str, scaler: str = "readout", reading: Any = "spread") -> Predictor:
+    """A model with random weights that is sure of itself, with every scaler fitted."""
+    torch.manual_seed(3)
+    options = SMALL.get(name, {})
+    model = models.build(name, 4, (3, 32, 32), **options)
+    with torch.no_grad():
+        for _ in range(3):  # batch norms learn what they see
+            model.train()(torch.randn(16, 3, 32, 32))
+        model.head.weight *= 5  # type: ignore[union-attr, operator]
+    labels = torch.arange(300) % 3
+    logits = 2 * torch.randn(300, 4) + 2 * torch.nn.functional.one_hot(labels, 4)
+    scalers = {kind: make().fit(logits, labels, unknown_class=True) for kind, make in SCALERS.items()}
+    how = Preparation((0.5, 0.45, 0.4), (0.25, 0.2, 0.3))
+    about = Description(name, options, 4, (3, 32, 32), CLASSES, how, scaler=scaler, reading=reading)
+    return Predictor(model, about, scalers)
+
+
+def images_of(shape: tuple[int, ...]) -> torch.Tensor:
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def check_onnx(predictor: Predictor, path: Path) -> None:
+    export(predictor, path)
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name]  # no data beside it
+    session = onnxruntime.InferenceSession(path)
+    for shape in SIZES:
+        images = images_of(shape)
+        expected = predictor.predict(images)
+        probs, predicted, confidence, answered = session.run(None, {"images": images.numpy()})
+        np.testing.assert_allclose(probs, expected.probs, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(confidence, expected.confidence, rtol=0, atol=1e-5)
+        np.testing.assert_array_equal(predicted, expected.predicted)
+        np.testing.assert_array_equal(answered, expected.answered)
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == list(CLASSES)
+
+
+@pytest.mark.parametrize("name", [name for name in models.MODELS if name != "vit_transfer"])
+def test_every_model_in_onnx(name: str, tmp_path: Path) -> None:
+    check_onnx(predictor_of(name), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("scaler", "reading"),
+    [
+        ("none", "answer"),
+        ("temperature", "abstain"),
+        ("vector", "renormalize"),
+        ("matrix", "spread"),
+    ],
+)
+def test_every_scaler_and_reading_in_onnx(scaler: str, reading: Any, tmp_path: Path) -> None:
+    check_onnx(predictor_of("cnn", scaler, reading), tmp_path / "model.onnx")
+
+
+def test_the_threshold_travels(tmp_path: Path) -> None:
+    predictor = predictor_of("cnn")
+    images = torch.cat([images_of((200, 3, 32, 32)), images_of((100, 3, 32, 32)) // 8])
+    predicted = torch.as_tensor(predictor.predict(images).predicted).clone()
+    least = torch.as_tensor(predictor.predict(images).confidence).argsort()[:40]
+    predicted[least] = (predicted[least] + 1) % 3  # the least sure are wrong
+    certificate = predictor.certify(images, predicted, risk=0.05)
+    assert 0 < certificate.coverage < 1
+    check_onnx(predictor, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    answered = session.run(["answered"], {"images": images.numpy()})[0]
+    assert answered.sum() == certificate.num_accepted
+
+
+@pytest.mark.parametrize("name", ["cnn", "vit"])
+def test_programs_of_torch(name: str, tmp_path: Path) -> None:
+    predictor = predictor_of(name)
+    export(predictor, tmp_path / "model.pt2", "torch")
+    files = {"classes": ""}
+    program = torch.export.load(tmp_path / "model.pt2", extra_files=files).module()
+    for shape in SIZES:
+        torch.testing.assert_close(program(images_of(shape))[0], predictor(images_of(shape)), rtol=0, atol=1e-5)
+    assert json.loads(files["classes"]) == list(CLASSES)
+
+
+def test_what_is_no_image_model_is_not_exported(tmp_path: Path) -> None:
+    predictor = predictor_of("cnn")
+    plain = Predictor(predictor.model, Description("cnn", {}, 4, (3, 32, 32), CLASSES, reading="spread"))
+    with pytest.raises(ValueError, match="not trained on images that the program could prepare"):
+        export(plain, tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="format must be one of onnx, torch, got 'pickle'"):
+        export(predictor, tmp_path / "model.pkl", "pickle")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

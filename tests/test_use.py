@@ -1,0 +1,207 @@
+"""`socrates predict` and `socrates export` as a user calls them, with files that are not what they should be."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from socrates import models
+from socrates.cli import main
+from socrates.contracts import Preparation, image_hash
+from socrates.engine.predict import columns, predict_files, read_image
+from socrates.predictor import Description, Predictor, load
+
+CLASSES = ("a,b", "path", "x" * 120)
+
+
+def saved(path: Path, channels: int = 3, sides: tuple[int, int] = (8, 8), seen: torch.Tensor | None = None) -> Path:
+    """A model that tells dark, middle and bright images apart, and is not sure of it."""
+    numbers = channels * sides[0] * sides[1]
+    how = Preparation((0.5,) * channels, (0.5,) * channels)
+    about = Description("mlp", {"width": 1, "depth": 1}, 3, (channels, *sides), CLASSES, how)
+    model = models.build("mlp", 3, (channels, *sides), width=1, depth=1)
+    body, head = (one for one in model.modules() if isinstance(one, nn.Linear))
+    body.weight.data, body.bias.data = torch.ones(1, numbers) / numbers, torch.ones(1)  # 0 to 2: never below 0
+    head.weight.data, head.bias.data = torch.tensor([[-6.0], [0.0], [6.0]]), torch.tensor([6.0, 2.0, -6.0])
+    return Predictor(model, about, None, seen).save(path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return saved(tmp_path / "model.safetensors")
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Image files of every kind, and files that are none."""
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    pixels = np.random.default_rng(1).integers(0, 256, (40, 50, 4), dtype=np.uint8)
+    rgb, grey = Image.fromarray(pixels[..., :3].copy()), Image.fromarray(pixels[..., 0])
+    grey.save(folder / "grey.png")
+    Image.fromarray(pixels).save(folder / "rgba.png")
+    Image.fromarray(pixels[..., 0].astype(np.uint16) * 257).save(folder / "sixteen.png")
+    rgb.convert("P").save(folder / "palette.png")
+    rgb.convert("CMYK").save(folder / "cmyk.jpg")
+    rgb.save(folder / "moving.gif", save_all=True, append_images=[rgb, rgb])
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    rgb.save(folder / "turned.jpg", exif=turned)
+    Image.new("RGB", (1, 1)).save(folder / "one.png")
+    Image.new("RGB", (3000, 1)).save(folder / "line.png")
+    rgb.save(folder / "ünï '\" [x]* ,\n.png")
+    (folder / "empty.png").write_bytes(b"")
+    (folder / "cut.jpg").write_bytes((folder / "turned.jpg").read_bytes()[:400])
+    Image.new("1", (20_000, 12_000)).save(folder / "huge.png")
+    Image.new("F", (9, 9)).save(folder / "float.tiff")
+    return folder
+
+
+def test_files_of_every_kind_are_predicted_or_listed(
+    model: Path, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "predictions.csv"
+    assert main(["predict", str(model), str(odd), "--out", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "10 images predicted, 4 files could not be read" in told
+    assert all(f"{name}: not a readable image" in told for name in ("empty.png", "cut.jpg", "huge.png", "float.tiff"))
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert list(rows[0])[5:] == [f"class {name}" for name in CLASSES]
+    by_name = {Path(row["path"]).name: row for row in rows}
+    assert by_name["grey.png"]["class path"] == by_name["sixteen.png"]["class path"]
+    assert "ünï '\" [x]* ,\n.png" in by_name
+
+
+@pytest.mark.skipif(os.name == "nt" or os.uname().sysname == "Darwin", reason="names there are always text")
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_name_that_is_no_text_stops_nothing(model: Path, tmp_path: Path, suffix: str) -> None:
+    pytest.importorskip("pyarrow")
+    folder = os.fsencode(tmp_path / "images")
+    os.mkdir(folder)
+    Image.new("RGB", (9, 9)).save(os.path.join(folder, b"bad\xff.png").decode(errors="surrogateescape"))
+    assert main(["predict", str(model), os.fsdecode(folder), "--out", str(tmp_path / f"out.{suffix}")]) == 0
+    assert "bad" in (tmp_path / f"out.{suffix}").read_bytes().decode(errors="replace")
+
+
+@pytest.mark.parametrize(("channels", "sides"), [(1, (8, 8)), (3, (6, 10)), (1, (6, 10))])
+def test_files_give_what_their_pixels_give(tmp_path: Path, channels: int, sides: tuple[int, int]) -> None:
+    predictor = load(saved(tmp_path / "model.safetensors", channels, sides))
+    pixels = torch.randint(0, 256, (4, channels, *sides), dtype=torch.uint8)
+    files = [tmp_path / f"{row}.png" for row in range(4)]
+    for file, image in zip(files, pixels, strict=True):
+        array = image.permute(1, 2, 0).numpy() if channels == 3 else image[0].numpy()
+        Image.fromarray(array).save(file)
+    assert torch.equal(torch.stack([read_image(file, predictor.about) for file in files]), pixels)
+    Image.new("RGB", (100, 30)).save(files[0])  # others come in the model's size, so that a batch is small
+    assert read_image(files[0], predictor.about).shape == pixels.shape[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--batch-size", "0"], "batch_size must be more than 0, got 0"),
+        (["--device", "nonsense"], "the device nonsense cannot be used here"),
+        (["--scaler", "nope"], "there is no fitted scaler 'nope' here: choose from ['none']"),
+        (["--out", "predictions.xls"], "are written to .csv, .jsonl, .parquet files, got 'predictions.xls'"),
+        (["--risk", "0.1"], "has no certificate: train it with --certify 0.1, or give --calibrate FOLDER"),
+        (["--calibrate", "x"], "--calibrate needs --risk"),
+    ],
+)
+def test_mistakes_are_one_line(
+    model: Path, odd: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", str(model), str(odd / "grey.png"), *words]) == 1
+    errors = capsys.readouterr().err
+    assert told in errors
+    assert "Traceback" not in errors
+
+
+def test_a_folder_that_cannot_be_written_is_told(model: Path, odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (odd / "file").write_text("")
+    assert main(["predict", str(model), str(odd), "--out", str(odd / "file" / "p.csv")]) == 1
+    assert str(odd / "file") in capsys.readouterr().err
+
+
+def test_without_a_readable_file_nothing_is_written(model: Path, odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(model), str(odd / "empty.png"), "--out", str(odd / "p.csv")]) == 1
+    assert "none of 1 files could be read: " in capsys.readouterr().err
+    assert not list(odd.glob("p.csv*"))
+
+
+def test_names_are_no_markup(
+    model: Path, odd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(odd)
+    (odd / "grey.png").rename("[bold]x.png")
+    assert main(["predict", str(model), "[bold]x.png"]) == 0
+    assert "[bold]x.png" in capsys.readouterr().out
+
+
+def test_a_model_that_takes_no_images_says_so(tmp_path: Path, odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    predictor = load(saved(tmp_path / "first.safetensors"))
+    predictor.about = replace(predictor.about, preparation=None)
+    path = predictor.save(tmp_path / "model.safetensors")
+    assert main(["predict", str(path), str(odd / "grey.png")]) == 1
+    assert "mlp takes no grey or RGB images that files could be made into" in capsys.readouterr().err
+
+
+def test_columns_are_never_the_same() -> None:
+    how = Preparation((0.5,), (0.5,))
+    about = Description("mlp", {}, 3, (1, 2, 2), ("path", "class path", "unknown"), how)
+    names = columns(Predictor(nn.Identity(), about))
+    assert len(set(names)) == len(names) == 8
+
+
+def labelled(folder: Path, number: int = 30) -> Path:
+    for row in range(3 * number):
+        path = folder / CLASSES[row % 3] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (20 + row // 3, 128 + row // 3, 220 + row // 3)[row % 3 : row % 3 + 1] * 3).save(path)
+    return folder
+
+
+def test_labelled_images_certify_if_they_are_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new, path = labelled(tmp_path / "labelled"), tmp_path / "model.safetensors"
+    words = ["predict", str(saved(path)), str(new), "--risk", "0.2", "--calibrate", str(new)]
+    assert main(words) == 0
+    output = capsys.readouterr()
+    assert "with probability 0.9 at most 20 % of its answers are wrong" in output.out
+    assert "that yours are new is taken on trust" in output.err
+    image = read_image(new / CLASSES[0] / "0.png", load(path).about)
+    saved(path, seen=torch.tensor([image_hash(image)]))
+    assert main(words) == 1
+    assert "0.png and 0 more trained the model, chose its epoch or fitted its scaler" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="image 1 and 0 more trained the model"):
+        load(path).certify(torch.stack([image + 1, image]), [0, 0], 0.2)
+
+
+def test_export_leaves_the_readme_of_others(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    words = ["export", str(model), "--format", "torch", "--out"]
+    assert main([*words, str(tmp_path / "model.pt2")]) == 0
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert "An image classifier of 3 classes" in (tmp_path / "model.md").read_text(encoding="utf-8")
+    for _ in range(2):
+        assert main([*words, str(tmp_path / "new" / "model.pt2")]) == 0
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["README.md", "model.pt2"]
+    assert "3 classes: a,b, path, xx" in capsys.readouterr().out
+
+
+def test_a_model_that_was_moved_and_many_files(model: Path, tmp_path: Path, odd: Path) -> None:
+    moved = Path(shutil.move(model, tmp_path / "moved ünï.safetensors"))
+    files = [tmp_path / f"{number}.png" for number in range(600)]
+    for file in files:
+        shutil.copy(odd / "grey.png", file)
+    done: list[int] = []
+    assert predict_files(load(moved), files, lambda rows: done.append(len(rows))).images == 600
+    assert done == [256, 256, 88]
