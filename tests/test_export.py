@@ -82,10 +82,12 @@ def test_every_scaler_and_reading_in_onnx(scaler: str, reading: Any, tmp_path: P
 def test_the_threshold_travels(tmp_path: Path) -> None:
     predictor = predictor_of("cnn")
     images = torch.cat([images_of((200, 3, 32, 32)), images_of((100, 3, 32, 32)) // 8])
-    predicted = torch.as_tensor(predictor.predict(images).predicted).clone()
-    least = torch.as_tensor(predictor.predict(images).confidence).argsort()[:40]
-    predicted[least] = (predicted[least] + 1) % 3  # the least sure are wrong
-    certificate = predictor.certify(images, predicted, risk=0.05)
+    found = predictor.predict(images)
+    confidence, labels = torch.as_tensor(found.confidence), torch.as_tensor(found.predicted).clone()
+    least = confidence.argsort()[:40]
+    labels[least] = (labels[least] + 1) % 3  # the least sure are wrong
+    strict_to_lax = confidence.quantile(torch.linspace(0, 0.5, 20)).tolist()
+    certificate = predictor.certify(images, labels, risk=0.05, thresholds=strict_to_lax)
     assert 0 < certificate.coverage < 1
     check_onnx(predictor, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
