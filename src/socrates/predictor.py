@@ -53,7 +53,7 @@ class Description:
     scaler: str = "none"
     reading: Reading | None = None
     certificate: Certificate | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)  # of its training, for people: data, method, test results
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of its training, for people: data, method, recipe
 
     @property
     def unknown_class(self) -> bool:

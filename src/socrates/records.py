@@ -21,7 +21,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -190,12 +190,20 @@ class Run:
         """Where an experiment is or will be: under its name, or the one that an earlier version gave it."""
         named = Path(root) / experiment.name
         if not named.exists():
-            alike = f"{glob.escape(experiment.readable_name())}*-seed{experiment.seed}-????????"
-            for path in sorted(Path(root).glob(f"{alike}/experiment.json")):
-                with contextlib.suppress(ValueError, LookupError, TypeError, OSError):  # somebody else's trouble
-                    if Run(path.parent).experiment == resolve(experiment):
-                        return path.parent
+            for run, other in Run.of_these_parts(root, experiment):
+                if other == resolve(experiment):
+                    return run.directory
         return named
+
+    @staticmethod
+    def of_these_parts(root: Path | str, experiment: Experiment) -> Iterator[tuple[Run, Experiment]]:
+        """The runs of the same data set, model, method and seed, with what was asked for; damaged ones are left out."""
+        pattern = f"{glob.escape(experiment.readable_name())}*-seed{experiment.seed}-????????/experiment.json"
+        for path in sorted(Path(root).glob(pattern)):
+            with contextlib.suppress(ValueError, LookupError, TypeError, OSError):  # somebody else's trouble
+                run = Run(path.parent)
+                found = run.experiment
+                yield run, found
 
     @property
     def experiment(self) -> Experiment:

@@ -1,7 +1,5 @@
 """`socrates train | evaluate | show`: one run; `socrates list`: what there is to choose from."""
 
-import contextlib
-import glob
 import json
 import math
 from dataclasses import replace
@@ -51,14 +49,11 @@ def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
         raise ValueError(f"--minutes must be more than 0, got {minutes}")
     if options.epochs is not None:
         raise ValueError("--minutes says how many --epochs there are: give one of the two")
-    pattern = f"{glob.escape(made(1).readable_name())}*-seed{options.seed}-????????"
-    for path in sorted(options.out.glob(f"{pattern}/experiment.json")):
-        with contextlib.suppress(ValueError, LookupError, TypeError, OSError):  # a damaged run is somebody else's
-            stopped = Run(path.parent)
-            epochs = stopped.experiment.optimization.epochs
-            if not stopped.finished and stopped.experiment == made(epochs):
-                show(f"going on with a stopped run: --epochs {epochs}")
-                return replace(options, epochs=epochs)
+    for run, experiment in Run.of_these_parts(options.out, made(1)):
+        epochs = experiment.optimization.epochs
+        if not run.finished and experiment == made(epochs):
+            show(f"going on with a stopped run: --epochs {epochs}")
+            return replace(options, epochs=epochs)
     usual = options.named_experiment(options.seed)
     epochs = max(1, int(60 * minutes / pace(usual, **place)))
     show(f"{minutes:g} minutes: --epochs {epochs}")

@@ -1,6 +1,5 @@
 """The end of a run: the chosen epoch's model with all that is needed to use it, and what it may promise."""
 
-import math
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 import socrates
+from socrates.abstention import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
@@ -37,7 +37,7 @@ def reserve(splits: Splits, risk: float | None) -> tuple[Splits, Split | None]:
     if risk is None:
         return splits, None
     labels = splits.val.labels.cpu().numpy()
-    needed, held = math.ceil(math.log(DELTA) / math.log1p(-risk)), len(labels) // 2
+    needed, held = fewest_samples(risk, DELTA), len(labels) // 2
     if held < max(needed, splits.num_classes):
         raise ValueError(
             f"a risk of {risk:g} takes at least {needed} labelled images that nothing else has seen, and of the "

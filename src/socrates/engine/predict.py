@@ -23,9 +23,8 @@ from socrates.data.folder import SUFFIXES, class_names, is_image, list_images
 from socrates.data.streamed import as_rgb, centre_crop, opened
 from socrates.experiment import check_whole
 from socrates.files import replacing
-from socrates.predictor import NOT_NEW, Description, Predictor
+from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
-BATCH = 256
 WORKERS = 8
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
