@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, settings
 from processes import Started
 
 torch.set_num_threads(1)
-# Started in the background, a shell's child ignores Ctrl-C, and so would everything that the tests start.
+# Started in the background, a shell's child ignores Ctrl-C, by nohup a hang-up, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No test fails because a machine is slow, and everybody tries the same examples; `--hypothesis-profile explore` draws
 # new ones.

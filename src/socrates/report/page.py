@@ -17,16 +17,18 @@ from socrates.files import replacing
 from .aggregate import Skipped
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
-from .figures.chart import SYMBOLS, Json, by_reading
+from .figures.chart import SYMBOLS, Chart, Json, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
-from .style import on_dark, styles
+from .style import Style, on_dark, styles
 from .tables import to_html
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS
 
 MOST_REFERENCES = 12  # that differences are offered to, the best first
 ALONE = '<p class="empty">There is only one method.</p>'
+LEAD = "How right each method is, and how far its confidence can be trusted, from its saved predictions alone."
+RUNS = {"name": "runs", "heading": "Runs"}
 HINTS = {spec.head: f"{spec.long}: {spec.meaning}" for spec in METRICS.values()}
 
 
@@ -36,39 +38,50 @@ def page_data(
     *,
     command: Callable[[Experiment], str] = lambda experiment: "",
 ) -> Json:
-    """Everything the page shows, as plain JSON, the setting with most runs first.
+    """Everything the page of a report shows, as plain JSON, the setting with most runs first.
 
     `command` gives the command line that repeats an experiment.
     """
     filled = [(heading, members) for heading, members in settings.items() if members]
     filled.sort(key=lambda entry: -sum(len(one.seeds) for one in entry[1]))
     everyone = [one for _, members in filled for one in members]
+    counts = {
+        "runs": sum(len(one.seeds) for one in everyone),
+        "methods": len({one.label for one in everyone}),
+        "seeds": len({seed for one in everyone for seed in one.seeds}),
+        "settings": len(filled),
+    }
+    made = [setting_data(heading, members, command) for heading, members in filled]
+    left_out = [(str(entry.directory), entry.reason) for entry in skipped]
+    return page_of(made, [*SECTIONS, RUNS], LEAD, "socrates report", counts, left_out)
+
+
+def page_of(
+    settings: Sequence[Json],
+    sections: Sequence[Json],
+    lead: str,
+    written_by: str,
+    counts: Mapping[str, int],
+    skipped: Sequence[tuple[str, str]] = (),
+) -> Json:
+    """A page of settings that `composed` made: a line below the title, what was counted, and what was left out."""
     return {
-        "counts": {
-            "runs": sum(len(one.seeds) for one in everyone),
-            "methods": len({one.label for one in everyone}),
-            "seeds": len({seed for one in everyone for seed in one.seeds}),
-            "settings": len(filled),
-        },
+        "lead": lead,
+        "written_by": written_by,
+        "counts": counts,
+        "sections": sections,
         "readings": {name: f"{words[0].upper()}{words[1:]}." for name, words in READINGS.items()},
         "chart_template": json.loads(asset("template.json")),
-        "settings": [setting_data(heading, members, command) for heading, members in filled],
-        "skipped": [{"directory": str(entry.directory), "reason": entry.reason} for entry in skipped],
+        "settings": settings,
+        "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
     }
 
 
 def setting_data(heading: str, members: Sequence[Results], command: Callable[[Experiment], str]) -> Json:
-    """One setting: its markup, its charts, and the tables that follow the reading (and the reference)."""
+    """One setting of a report: its charts, and the tables that follow the reading (and the reference)."""
     look = styles({one.label: one.method for one in members})
-    methods = {
-        one.label: {**vars(look[one.label]), "collapsed": "; ".join(dict.fromkeys(one.collapses.values()))}
-        for one in members
-    }
+    methods = methods_of(members, look)
     charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
-    legends = {
-        name: {trace.get("meta") for chart in found for figure in chart.figures.values() for trace in figure["data"]}
-        for name, found in charts.items()
-    }
     html = partial(to_html, methods=methods, hints=HINTS)
     differences = partial(significance_table, {heading: members}, metrics=FEWEST)
     references = _references(members)
@@ -81,13 +94,40 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         },
     }
     tables = {name: by_reading(members, make) for name, make in made.items()}
-    shown = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "references": references}
     runs = [(run, look[one.label].place, one.label) for one in members for run in one.runs]
     return {
-        "title": heading,
+        **composed(heading, methods, SECTIONS, charts, tables, references=references),
         "unknown": any(one.unknown_class for one in members),
-        "html": markup("setting.html", sections=SECTIONS, symbols=SYMBOLS, on_dark=on_dark, **shown),
         "runs": markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps),
+    }
+
+
+def methods_of(members: Sequence[Results], look: Mapping[str, Style]) -> dict[str, Json]:
+    """The look of each label on the page, and why its runs mean nothing if they collapsed."""
+    return {
+        one.label: {**vars(look[one.label]), "collapsed": "; ".join(dict.fromkeys(one.collapses.values()))}
+        for one in members
+    }
+
+
+def composed(
+    heading: str,
+    methods: Mapping[str, Json],
+    sections: Sequence[Json],
+    charts: Mapping[str, Sequence[Chart]],
+    tables: Mapping[str, Mapping[str, Any]],
+    **more: Any,
+) -> Json:
+    """One setting of a page: a section has the charts and the table of its name; `more` goes to the template."""
+    legends = {
+        name: {trace.get("meta") for chart in found for figure in chart.figures.values() for trace in figure["data"]}
+        for name, found in charts.items()
+    }
+    shown = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": sections}
+    return {
+        "title": heading,
+        "unknown": False,
+        "html": markup("setting.html", symbols=SYMBOLS, on_dark=on_dark, **shown, **more),
         "tables": tables,
         "charts": {
             chart.name: {"figures": chart.figures, "captions": chart.captions, "linear": chart.linear}
@@ -110,8 +150,7 @@ def render(data: Json, title: str, note: str | None = None) -> str:
     from plotly.offline import get_plotlyjs
 
     text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")) if data["settings"] else ""
-    sections = [*SECTIONS, {"name": "runs", "heading": "Runs"}]
-    about = {"title": title, "note": note, "sections": sections, "css": asset("page.css"), "script": asset("page.js")}
+    about = {"title": title, "note": note, "css": asset("page.css"), "script": asset("page.js")}
     packed = {"packed_data": _packed(text), "packed_plotly": _packed(get_plotlyjs() if text else "")}
     return markup("page.html", **data, **about, **packed)
 

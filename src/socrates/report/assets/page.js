@@ -108,7 +108,7 @@ function showSetting() {
   page.all = false;
   byId("setting").value = String(page.setting);
   byId("setting-title").textContent = setting().title;
-  byId("run-list").innerHTML = setting().runs;
+  if (byId("run-list")) byId("run-list").innerHTML = setting().runs;
   mount();
   startSlider();
   showReading();
