@@ -112,6 +112,58 @@ class Export(Model):
     out: Path | None = None  # The file; model.onnx or model.pt2 in the run's folder if not given.
 
 
+@dataclass(kw_only=True)
+class Audit:
+    """Judge predictions on disk, whatever made them: can their confidence be trusted, and what would make it better?
+
+    Files are Parquet (or a folder of parts), CSV, JSON lines, NPZ or NPY, with a label and either probabilities or
+    logits of each class, or confidence and correctness; several files are compared row by row. The page says how each
+    was understood, and options say it better. Exit status 1 where --fail-above or --fail-if-miscalibrated finds a
+    reason.
+    """
+
+    # Predictions: the column of labels is called label or true_label, those of probabilities p0, p1, ... or as the
+    # classes are; docs/audit.md lists all names.
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
+    labels: Path | None = None  # Labels in a file of their own: NPY, TXT or a CSV of one column.
+    out: Path | None = None  # Where the page goes; audit/FILE if not given, and nowhere with --json.
+    group: tuple[str, ...] = ()  # Columns whose values are looked at one by one.
+    kind: Literal["probabilities", "logits", "confidence"] | None = None  # What the values are, if not as found.
+    label_column: str | None = None  # The column of the true class, if not as found.
+    weight: str | None = None  # The column of the weights of the rows.
+    unknown: bool | None = None  # Whether the last column is belief in unknown, if not as found.
+    reading: Literal["answer", "abstain", "renormalize", "spread"] = "renormalize"  # Of that column.
+    risk: float = 0.05  # The share of wrong answers that a certified threshold allows.
+    delta: float = 0.1  # The probability that the certificate does not hold.
+    num_bins: int = 15  # Bins of the calibration errors.
+    sample: int = 200_000  # Rows, at most, for what cannot be done in one pass: intervals, tests, scalers.
+    seed: int = 0  # Which rows those are.
+    workers: int | None = None  # Processes that read the parts of a file; as many as there are cores if not given.
+    strict: bool = False  # Take the first bad row for an error, instead of leaving bad rows out.
+    json: bool = False  # Print one JSON object, alone, on standard output.
+    fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
+    fail_if_miscalibrated: float | None = None  # A level such as 0.01: exit status 1 if the test's p is below it.
+    title: str = "Socrates audit"  # The heading of the page.
+
+    @property
+    def page_folder(self) -> Path | None:
+        """Where the page goes, if anywhere."""
+        if self.out is not None or self.json:
+            return self.out
+        return Path("audit") / self.files[0].name.split(".")[0]
+
+    @property
+    def as_read(self) -> dict[str, Any]:
+        """How files are read, in the words of `open_predictions`."""
+        names = ("labels", "kind", "label_column", "weight", "unknown")
+        return {"groups": self.group, **{name: getattr(self, name) for name in names}}
+
+    @property
+    def as_measured(self) -> dict[str, Any]:
+        """How they are measured, in the words of `measure`."""
+        return {name: getattr(self, name) for name in ("workers", "sample", "seed", "num_bins", "strict", "reading")}
+
+
 @dataclass
 class List:
     """Show the data sets, models and methods with their options and defaults."""
@@ -200,6 +252,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "train": command(Train, "runs", "run_train"),
     "predict": command(Predict, "use", "run_predict"),
     "export": command(Export, "use", "run_export"),
+    "audit": command(Audit, "audit", "run_audit"),
     "evaluate": command(Evaluate, "runs", "run_evaluate"),
     "show": command(Show, "runs", "run_show"),
     "list": command(List, "runs", "run_list"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socrates.experiment import Experiment, Optimization, Value
 
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names", "images")
+POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names", "images", "files")
 SPELT = {"momentum": "sgd-momentum", "start": "from"}  # --momentum is an option of some methods
 SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")  # of an Experiment, besides its parts
 OF_PART = "option_"  # begins the field of an option that a method, model or data set brings

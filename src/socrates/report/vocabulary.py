@@ -62,6 +62,14 @@ METRICS = {
         Metric("brier", "Brier score", "Brier score", "mean squared distance from the true class", unit=""),
     )
 }
+# An audit has more: it needs no runs to have recorded them.
+AUDITED = {name: METRICS[name] for name in METRICS if name != "ece_floor"} | {
+    metric.name: metric
+    for metric in (
+        Metric("smooth_ece", "smooth ECE", "smooth calibration error", "the gap smoothed over confidence, without bins"),
+        Metric("mce", "MCE", "maximum calibration error", "the largest gap of any bin"),
+    )
+}
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.ranked)  # the metrics of tables
 FEWEST = ("accuracy", "ece")  # where there is room for two
 

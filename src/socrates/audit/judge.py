@@ -1,0 +1,100 @@
+"""What measured predictions are worth: every number of an audit, with its interval, test and floor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates import metrics
+from socrates.abstention import Certificate, certify
+from socrates.metrics import BinStats, CalibrationTest, Corp, Direction, GroupGap, Interval, RiskCoverage
+
+from .measure import Measured
+from .recalibrate import Recalibrated, recalibrate
+from .sample import Sample
+
+Array = NDArray[Any]
+NUM_RESAMPLES = 1000
+MANY_ROWS = 20_000  # beyond, intervals are narrow, and fewer resamples find them
+POINTS = 400  # of a curve that is shown
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Everything that an audit says of one file."""
+
+    label: str
+    sample: Sample = field(repr=False)  # what intervals, tests and scalers are made of
+    measured: Measured = field(repr=False)
+    values: Mapping[str, float]  # of all rows, by the names of the metrics
+    intervals: Mapping[str, Interval]
+    floor: float  # of the ECE
+    test: CalibrationTest
+    direction: Direction
+    corp: Corp
+    bins: BinStats = field(repr=False)
+    curve: RiskCoverage = field(repr=False)
+    certificate: Certificate | None
+    uncertified: str  # why there is none
+    recalibrated: Recalibrated
+    worst: tuple[GroupGap, ...]
+    groups: Mapping[str, tuple[GroupGap, ...]]
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only a part of the rows was judged."""
+        return len(self.sample) < self.measured.num_rows
+
+
+def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 0.1) -> Judgement:
+    """The judgement of measured predictions; `risk` and `delta` are those of the certificate."""
+    sample = Sample.of(measured)
+    top, num_bins = sample.top, measured.meter.num_bins
+    of_top = {"accuracy": metrics.accuracy, "ece": partial(metrics.ece, num_bins=num_bins)}
+    of_rows = {} if sample.of_confidence else {"nll": metrics.nll, "brier": metrics.brier}
+    resamples = NUM_RESAMPLES if len(sample) <= MANY_ROWS else NUM_RESAMPLES // 5
+    intervals = {name: metrics.bootstrap(one, top, num_resamples=resamples) for name, one in of_top.items()}
+    for name, one in of_rows.items():
+        intervals[name] = metrics.bootstrap(one, sample.prediction, sample.labels, num_resamples=resamples)
+    certificate, uncertified = certified(sample, risk, delta)
+    return Judgement(
+        label=label,
+        sample=sample,
+        measured=measured,
+        values={**measured.meter.compute(), "smooth_ece": metrics.smooth_ece(top)},
+        intervals=intervals,
+        floor=metrics.floor(of_top["ece"], top),
+        test=metrics.calibration_test(top),
+        direction=metrics.direction(top, num_bins=num_bins),
+        corp=metrics.corp(top),
+        bins=measured.meter.bins,
+        curve=thinned(metrics.risk_coverage(top)),
+        certificate=certificate,
+        uncertified=uncertified,
+        recalibrated=recalibrate(sample),
+        worst=sample.worst_classes(),
+        groups={name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()},
+    )
+
+
+def certified(sample: Sample, risk: float, delta: float) -> tuple[Certificate | None, str]:
+    """The certificate, or why there is none."""
+    if sample.top.weight is not None:
+        return None, "rows have weights, and a certificate counts each of them once"
+    try:
+        return certify(sample.top.confidence, sample.top.correct, risk, delta), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def thinned(curve: RiskCoverage) -> RiskCoverage:
+    """At most POINTS points of a curve, its ends among them."""
+    if len(curve.risk) <= POINTS:
+        return curve
+    kept = np.unique(np.linspace(0, len(curve.risk) - 1, POINTS).astype(int))
+    return RiskCoverage(curve.coverage[kept], curve.risk[kept], curve.threshold[kept])

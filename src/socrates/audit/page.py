@@ -1,0 +1,94 @@
+"""The page of an audit: the report's page, with the answer first and the sections of `assets/audit.json`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from socrates import scaling
+from socrates.experiment import Part
+from socrates.records import Evaluation
+from socrates.report.figures import reliability
+from socrates.report.figures.chart import Chart, Json, figure, pen, scatter
+from socrates.report.markup import asset
+from socrates.report.page import composed, methods_of, page_of, write_page
+from socrates.report.results import Results
+from socrates.report.style import MARKERS, Style
+from socrates.report.tables import to_html, write_table
+from socrates.report.vocabulary import COLOURS, USUAL_READING
+
+from .answer import answer
+from .judge import Judgement
+from .tables import tables_of
+from .run import Audit
+
+LEAD = "How far the confidence of these predictions can be trusted, whatever made them."
+
+
+def results_of(one: Judgement) -> Results:
+    """A file as the report's figures take it: a method that was measured once."""
+    numbers = {**one.values, "ece_floor": one.floor}
+    evaluation = Evaluation(0, len(one.bins.count), False, {"none": {"test": {"plain": numbers}}})
+    return Results(one.label, Part(one.label), [evaluation], bins=lambda split, reading: [one.bins])
+
+
+def look_of(labels: Sequence[str]) -> dict[str, Style]:
+    """Colours in the order of the files, so that the first ones differ most."""
+    colours = [*COLOURS.values()]
+    return {
+        label: Style(colours[place % len(colours)], "solid", MARKERS[place % len(MARKERS)], place)
+        for place, label in enumerate(labels)
+    }
+
+
+def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -> Chart:
+    """Share of wrong answers as the answered share grows, a line for each file, and where the certificate stands."""
+    hover = "answers %{customdata[0]:.1%} of the rows<br>%{customdata[1]:.2%} of them wrong<br>confidence at least "
+    hover += "%{customdata[2]:.3f}<extra></extra>"
+    traces: list[Json] = []
+    for one in files:
+        style, curve = look[one.label], one.curve
+        shown = (curve.coverage, curve.risk, curve.threshold)
+        drawn = {"mode": "lines", "line": pen(style, 2)}
+        traces.append(scatter(one.label, style, curve.coverage, curve.risk, shown, hover, **drawn))
+    axes = {
+        "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
+    }
+    return Chart("risk-coverage", "Risk and coverage", {USUAL_READING: figure(traces, **axes)})
+
+
+def audit_page(made: Audit) -> Json:
+    """Everything the page shows, as plain JSON."""
+    files = made.files
+    members = [results_of(one) for one in files]
+    look = look_of([one.label for one in files])
+    methods = methods_of(members, look)
+    sections = json.loads(asset("audit.json"))
+    charts = {
+        "reliability": reliability.charts(members, look),
+        "risk": [risk_coverage_chart(files, look)],
+    }
+    tables = {
+        name: {USUAL_READING: to_html(table, methods=methods)} for name, table in tables_of(made).items()
+    }
+    shown = [one for one in sections if one["name"] in {*charts, *tables}]
+    answers = [(one.label, answer(one)) for one in files]
+    setting = composed("", methods, shown, charts, tables, answers=answers)
+    counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
+    left_out = [(one.label, words) for one in files for words in one.measured.bad.words]
+    return page_of([setting], shown, LEAD, "socrates audit", counts, left_out)
+
+
+def write_audit(made: Audit, out: Path, title: str) -> list[Path]:
+    """Write index.html, tables and the scalers to use below `out`; returns what was written, the page first."""
+    page = out / "index.html"
+    write_page(page, audit_page(made), title)
+    written = [page]
+    for table in tables_of(made).values():
+        written += write_table(table, out / "tables")
+    for one in made.files:
+        if one.recalibrated.scaler is not None:
+            path = out / f"{one.label.replace('/', '-')}-{one.recalibrated.winner}.npz"
+            scaling.save(one.recalibrated.scaler, path)
+            written.append(path)
+    return written

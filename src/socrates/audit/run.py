@@ -1,0 +1,118 @@
+"""A whole audit: files in, judgements, comparison and one JSON object out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .answer import answer
+from .judge import Judgement, judge
+from .measure import measure
+from .pairs import Difference, compare
+from .read import open_predictions
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The judgements of some files, how they differ on the same rows, and why they could not be compared."""
+
+    files: Sequence[Judgement]
+    differences: Sequence[Difference]
+    not_compared: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The judgement of a single file; of several, by their labels beside how they differ."""
+        found = [file_json(one) for one in self.files]
+        if len(found) == 1:
+            return found[0]
+        return {
+            "files": {one["label"]: one for one in found},
+            "differences": [{**asdict(one), "verdict": one.words} for one in self.differences],
+            "not_compared": self.not_compared or None,
+        }
+
+
+def audit(
+    paths: Sequence[Path | str],
+    *,
+    risk: float = 0.05,
+    delta: float = 0.1,
+    tell: Callable[[str], None] = lambda words: None,
+    reading: Mapping[str, Any] | None = None,
+    measuring: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Judge predictions on disk: one file, or several that are compared row by row.
+
+    `reading` goes to `open_predictions`, `measuring` to `measure`; `tell` hears which file is read and how far.
+    """
+    files: list[Judgement] = []
+    for label, path in zip(labels_of(paths), paths, strict=True):
+        source = open_predictions(path, **(reading or {}))
+        measured = measure(source, **(measuring or {}), tell=lambda rows, label=label: tell(f"{label}: {rows:,} rows"))
+        tell(f"{label}: judging")
+        files.append(judge(measured, label, risk=risk, delta=delta))
+    tell("comparing")
+    return Audit(files, *compare(files))
+
+
+def labels_of(paths: Sequence[Path | str]) -> list[str]:
+    """A short name for each file that no other has.
+
+    >>> labels_of(["a/resnet.csv.gz", "b/vit.npz"]), labels_of(["a/test.npz", "b/test.npz"])
+    (['resnet', 'vit'], ['a/test', 'b/test'])
+    """
+    stems = [Path(path).name.split(".")[0] or Path(path).name for path in paths]
+    if len({*stems}) == len(stems):
+        return stems
+    return [f"{Path(path).parent.name}/{stem}" for path, stem in zip(paths, stems, strict=True)]
+
+
+def file_json(one: Judgement) -> dict[str, Any]:
+    """A judgement as plain JSON: numbers that do not exist are null."""
+    values: dict[str, Any] = {}
+    for name, value in one.values.items():
+        interval = one.intervals.get(name)
+        values[name] = {"value": value, **({"low": interval.low, "high": interval.high} if interval else {})}
+    values["ece"]["floor"] = one.floor
+    measured, made = one.measured, one.recalibrated
+    found = {
+        "label": one.label,
+        "answer": list(answer(one)),
+        "metrics": values,
+        "calibration_test": {"p_value": one.test.p_value, "statistic": one.test.statistic, "floor": one.test.floor},
+        "direction": {"over": one.direction.over, "under": one.direction.under, "signed": one.direction.signed},
+        "corp": {name: getattr(one.corp, name) for name in ("score", "mcb", "dsc", "unc")},
+        "decomposition": {name: asdict(parts) for name, parts in made.parts.items()},
+        "scalers": made.scores,
+        "scaler_to_use": made.winner,
+        "certificate": None if one.certificate is None else asdict(one.certificate),
+        "uncertified": one.uncertified or None,
+        "worst_classes": [asdict(gap) for gap in one.worst],
+        "groups": {name: [asdict(gap) for gap in gaps] for name, gaps in one.groups.items()},
+        "rows": {
+            "read": measured.num_rows,
+            "left_out": measured.bad.count,
+            "why": list(measured.bad.words),
+            "judged": len(one.sample),
+        },
+        "understood": measured.layout.words,
+    }
+    return plain(found)
+
+
+def plain(value: Any) -> Any:
+    """The same with null for numbers that are not finite, and Python's own numbers.
+
+    >>> plain({"a": [float("nan"), 1.5], "b": ("x", 2)})
+    {'a': [None, 1.5], 'b': ['x', 2]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

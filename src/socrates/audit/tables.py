@@ -1,0 +1,126 @@
+"""The tables of an audit: for the page, as files, and in the terminal."""
+
+from collections.abc import Sequence
+
+from socrates.metrics import GroupGap
+from socrates.report.tables import NOTHING, Cell, Row, Table, emphasis
+from socrates.report.vocabulary import AUDITED, METRICS, scaler_of
+
+from .judge import Judgement
+from .pairs import Difference
+from .run import Audit
+
+SCORES = ("accuracy", "ece", "nll", "brier")
+SHOWN = 10  # worst classes and groups
+
+
+def tables_of(made: Audit) -> dict[str, Table]:
+    """Every table by the section of the page that shows it, without those that have no rows."""
+    files = made.files
+    found = {
+        "metrics": metrics_table(files),
+        "scaling": scaler_table(files),
+        "decomposition": decomposition_table(files),
+        "worst": worst_table(files),
+        "differences": difference_table(made.differences),
+        "reading": reading_table(files),
+    }
+    return {name: table for name, table in found.items() if table.rows}
+
+
+def metrics_table(files: Sequence[Judgement]) -> Table:
+    """A row for each metric of each file, with its interval, and for the ECE its floor."""
+    rows: list[Row] = []
+    for one in files:
+        for name, spec in AUDITED.items():
+            if name not in one.values:
+                continue
+            found = one.intervals.get(name)
+            number = [one.values[name], *((found.low, found.high) if found else (float("nan"),) * 2)]
+            cells = [Cell(spec.factor * value, form=spec.form) for value in number]
+            rows.append(Row((one.label, spec.head), (*cells, spec.meaning)))
+    return Table("metrics", "Metrics", ("File", "Metric", "Value", "95 % from", "95 % to", "Meaning"), tuple(rows))
+
+
+def scaler_table(files: Sequence[Judgement]) -> Table:
+    """Scores on held-out rows before and after each scaler; the best of a file in bold."""
+    specs = [METRICS[name] for name in SCORES]
+    rows: list[Row] = []
+    for one in files:
+        made = one.recalibrated.scores
+        places = {
+            spec.name: emphasis(
+                [spec.factor * of[spec.name] for of in made.values()], spec.larger_is_better, spec.form
+            )
+            for spec in specs
+        }
+        for at, (name, of) in enumerate(made.items()):
+            cells = [
+                Cell(spec.factor * of[spec.name], emphasis=places[spec.name][at], form=spec.form) for spec in specs
+            ]
+            chosen = "to use" if name == one.recalibrated.winner else ""
+            rows.append(Row((one.label, scaler_of(name).long), (*cells, chosen)))
+    heads = ("File", "Scaler", *(spec.head for spec in specs), "")
+    notes = ("Fitted on one half of the rows, measured on the other; which one to use is decided on the first half.",)
+    return Table("scalers", "Post-hoc scaling on held-out rows", heads, tuple(rows), notes)
+
+
+def decomposition_table(files: Sequence[Judgement]) -> Table:
+    """What of each score a scaler takes away, and what it cannot; and the CORP parts of the Brier score of answers."""
+    rows: list[Row] = []
+    for one in files:
+        for name, parts in one.recalibrated.parts.items():
+            numbers = (parts.total, parts.refinement, parts.calibration)
+            cells = [Cell(value, form=".4f") for value in numbers]
+            words = "refinement is what is left after the scaler; calibration is what it takes away"
+            rows.append(Row((one.label, f"{METRICS[name].short}: total, refinement, calibration"), (*cells, words)))
+        corp = one.corp
+        cells = [Cell(value, form=".4f") for value in (corp.unc, corp.dsc, corp.mcb)]
+        words = f"Brier score of being right {corp.score:.4f} = uncertainty - discrimination + miscalibration"
+        rows.append(Row((one.label, "CORP: uncertainty, discrimination, miscalibration"), (*cells, words)))
+    heads = ("File", "Parts", "first", "second", "third", "Meaning")
+    return Table("decomposition", "Decomposition", heads, tuple(rows))
+
+
+def worst_table(files: Sequence[Judgement]) -> Table:
+    """The classes, and the groups of each column, whose confidence is most surely off."""
+    rows: list[Row] = []
+    for one in files:
+        for kind, found in {"answer": one.worst, **one.groups}.items():
+            rows += [_gap_row(one.label, kind, gap) for gap in found[:SHOWN]]
+    heads = ("File", "By", "Which", "Rows", "Confidence (%)", "Accuracy (%)", "Gap (points)", "95 % from", "95 % to")
+    notes = (
+        "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that were "
+        "looked at: a gap whose interval leaves out 0 is real.",
+    )
+    return Table("worst", "Worst classes and groups", heads, tuple(rows), notes)
+
+
+def _gap_row(label: str, kind: str, gap: GroupGap) -> Row:
+    numbers = (gap.confidence, gap.accuracy, gap.gap, gap.low, gap.high)
+    cells = [Cell(gap.count, form=".0f"), *(Cell(100 * value) for value in numbers)]
+    return Row((label, kind, str(gap.name)), tuple(cells))
+
+
+def difference_table(differences: Sequence[Difference]) -> Table:
+    """Every file against the first, row by row."""
+    rows: list[Row] = []
+    for one in differences:
+        spec = METRICS[one.metric]
+        cells = [Cell(spec.factor * value, form=spec.form) for value in (one.value, one.low, one.high)]
+        rows.append(Row((spec.head, one.label, one.reference), (*cells, one.words)))
+    heads = ("Metric", "File", "Reference", "Difference", "95 % from", "95 % to", "Verdict")
+    notes = ("Paired by row: both files are resampled together.",)
+    return Table("differences", "Differences between files", heads, tuple(rows), notes)
+
+
+def reading_table(files: Sequence[Judgement]) -> Table:
+    """What was understood of each file, and which rows were left out."""
+    rows: list[Row] = []
+    for one in files:
+        bad = one.measured.bad
+        left_out = "; ".join(bad.words) if bad.count else NOTHING
+        counts = [Cell(value, form=",.0f") for value in (one.measured.num_rows, bad.count, len(one.sample))]
+        rows.append(Row((one.label,), (*counts, one.measured.layout.words, left_out)))
+    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Why left out")
+    return Table("reading", "How the files were read", heads, tuple(rows))

@@ -1,0 +1,125 @@
+"""`socrates audit`: whether the confidence of predictions on disk can be trusted."""
+
+import difflib
+import json
+import sys
+
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.table import Table as Printed
+from rich.text import Text
+
+from socrates.audit.answer import answer, p_value
+from socrates.audit.page import write_audit
+from socrates.audit.run import Audit, audit
+from socrates.audit.tables import tables_of
+from socrates.report.tables import Cell, Table, unrepeated
+from socrates.report.vocabulary import AUDITED
+
+from .commands import Audit as Options
+from .output import complain, console, errors, show
+
+IN_TERMINAL = ("metrics", "scaling", "worst", "differences")  # the page has all tables
+MOST_ROWS = 24
+
+
+def run_audit(options: Options) -> None:
+    """`socrates audit`."""
+    limits = parse_limits(options.fail_above)
+    say = complain if options.json else show  # with --json the object stands alone on standard output
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=errors, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        made = audit(
+            options.files,
+            risk=options.risk,
+            delta=options.delta,
+            reading=options.as_read,
+            measuring=options.as_measured,
+            tell=lambda words: bar.update(task, description=words),
+        )
+        out = options.page_folder
+        written = write_audit(made, out, options.title) if out else []
+    if options.json:
+        sys.stdout.write(json.dumps(made.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        show_audit(made)
+    for path in written:
+        if path.suffix in (".html", ".npz"):
+            say(str(path), "open it: " if path.suffix == ".html" else "scaler, for socrates.scaling.load: ", "bold")
+    failures = broken(made, limits, options.fail_if_miscalibrated)
+    for words in failures:
+        complain(words, "failed: ")
+    if failures:
+        raise SystemExit(1)
+
+
+def show_audit(made: Audit) -> None:
+    """The answer first, then the tables."""
+    for one in made.files:
+        for sentence in answer(one):
+            console.print(Text(sentence))
+        for words in one.measured.bad.words:
+            show(f"{one.label}: {words}", "left out: ", "yellow")
+        if one.is_sample:
+            show(f"intervals, tests and scalers are of {len(one.sample):,} random rows of {one.measured.num_rows:,}")
+        console.print()
+    for name, table in tables_of(made).items():
+        if name in IN_TERMINAL and table.rows:
+            show_table(table)
+    if made.not_compared:
+        show(made.not_compared, "note: ", "yellow")
+
+
+def show_table(table: Table) -> None:
+    """A table of the page, without the column that explains its rows."""
+    kept = [place for place, head in enumerate(table.heads) if head != "Meaning"]
+    shown = Printed(title=Text(table.title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for place in kept:
+        numeric = table.numeric[place]
+        shown.add_column(Text(table.heads[place]), justify="right" if numeric else "left", overflow="fold")
+    rows = unrepeated(table.rows)
+    for keys, row in rows[:MOST_ROWS]:
+        cells = [*map(Text, keys), *(cell_text(cell) for cell in row.cells)]
+        shown.add_row(*(cells[place] for place in kept))
+    console.print(shown)
+    if len(rows) > MOST_ROWS:
+        show(f"{len(rows) - MOST_ROWS} more rows are on the page")
+    console.print()
+
+
+def cell_text(cell: Cell | str) -> Text:
+    """A cell as printed, the best in bold."""
+    return Text(cell) if isinstance(cell, str) else Text(cell.text, "bold" if cell.emphasis == "best" else "")
+
+
+def parse_limits(given: tuple[str, ...]) -> dict[str, float]:
+    """Metrics with the largest value that is allowed.
+
+    >>> parse_limits(("ece=0.05", "nll=1"))
+    {'ece': 0.05, 'nll': 1.0}
+    """
+    limits: dict[str, float] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            limits[name] = float(value)
+        except ValueError:
+            raise ValueError(f"--fail-above {text!r}: expected METRIC=NUMBER, such as ece=0.05") from None
+        if name not in AUDITED:
+            near = difflib.get_close_matches(name, AUDITED, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(AUDITED)}"
+            raise ValueError(f"--fail-above {text!r}: there is no metric {name!r}, {hint}")
+    return limits
+
+
+def broken(made: Audit, limits: dict[str, float], level: float | None) -> list[str]:
+    """What is above its limit, and which files the test finds miscalibrated."""
+    found: list[str] = []
+    for one in made.files:
+        for name, limit in limits.items():
+            if name not in one.values:
+                found.append(f"{one.label}: {name} cannot be computed from {one.measured.layout.words}")
+            elif not one.values[name] <= limit:
+                found.append(f"{one.label}: {name} is {one.values[name]:.4g}, above {limit:g}")
+        if level is not None and one.test.p_value < level:
+            found.append(f"{one.label}: miscalibrated, {p_value(one.test.p_value)}, below {level:g}")
+    return found
