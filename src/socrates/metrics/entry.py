@@ -32,6 +32,7 @@ from .signatures import (
 
 _SHARED = {"sample_weight": "ArrayLike | None", "classes": "Classes | None"}
 _ENTRY = {"confidence": "ArrayLike | None", "correct": "ArrayLike | None", **_SHARED}
+_ENTRY_NAMES = (*_ENTRY, "num_classes")
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _public(door: Door) -> Any:
     def metric(probs: Any = None, labels: Any = None, *args: Any, groups: Any = None, **given: Any) -> Any:
         if door.last and len(args) == len(own) + 1 and door.last not in given:
             *args, given[door.last] = args  # pyright: ignore
-        entry = {name: given.pop(name) for name in (*_ENTRY, "num_classes") if name in given}
+        entry = {name: given.pop(name) for name in _ENTRY_NAMES if name in given} if given else {}
         opened = door.open(probs, labels, **entry)
         value_at = door.at(opened, *args, **given)
         if groups is None:
