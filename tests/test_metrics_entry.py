@@ -143,6 +143,12 @@ def test_scores_to_rank_by(case):
     assert ranked == bootstrap(aurc, confidence=energy, correct=correct, num_resamples=20)
 
 
+def test_thresholds_answer_their_own_samples():
+    """0.1 * 3 / 3 is above 0.1: a mean of equal confidences would withhold them."""
+    curve = risk_coverage(confidence=[0.1, 0.1, 0.1, 0.7], correct=[1, 0, 1, 1])
+    assert curve.threshold.tolist() == [0.7, 0.1]
+
+
 # Names of classes
 
 
@@ -491,6 +497,11 @@ def test_positional_calls(case):
     narrow = probs[:, :3] / probs[:, :3].sum(axis=1, keepdims=True)
     padded = np.append(narrow, np.zeros((300, 1)), axis=1)
     assert cw_ece(padded, labels % 3, 7, 3) == cw_ece(padded, labels % 3, num_classes=3, num_bins=7)
-    for call in (lambda: ece(probs, labels, bins=7), lambda: ece(probs, labels, 7, 3), lambda: coverage_at_risk(*case)):
+    for call in (
+        lambda: ece(probs, labels, bins=7),
+        lambda: ece(probs, labels, num_classes=4),
+        lambda: ece(probs, labels, 7, 3),
+        lambda: coverage_at_risk(*case),
+    ):
         with pytest.raises(TypeError, match=r"(ece|coverage_at_risk)\(\)"):
             call()
