@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from socrates.metrics.inputs import HALF_TOLERANCE
 from socrates.metrics.predictions import Array
+from socrates.metrics.samples import HALF_TOLERANCE
 
 from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, UNKNOWN, VALUES, WEIGHT, Kind, Layout
 from .table import Coded, Column
@@ -107,15 +107,16 @@ def _lists(sight: _Sight) -> Layout | None:
     matrices = {name: column for name, column in sight.numbers.items() if column.ndim == 2}
     if not matrices or sight.kind == "confidence":
         return None
-    named = [(kind, name) for kind in sight.kinds() if (name := _named(matrices, VALUES[kind]))]
-    kind, name = named[0] if named else (sight.kind, next(iter(matrices)))
+    named = {kind: name for kind in sight.kinds() if (name := _named(matrices, VALUES[kind]))}
+    kind = next(iter(named), sight.kind)
+    name = next(iter(named.values()), next(iter(matrices)))
     if kind is None and len(matrices) > 1:
         raise ValueError(f"{_listed(matrices)} all hold a row of values, expected one: name the column")
-    width, kind = matrices[name].shape[1], kind or _kind_by_values(matrices[name])
+    width = matrices[name].shape[1]
     by_name = len(sight.classes) == width - 1 or (sight.classes and sight.classes[-1].lower() in UNKNOWN)
     unknown = bool(by_name) if sight.unknown is None else sight.unknown
     classes = _class_names(sight, tuple(map(str, range(width))), unknown)
-    return Layout(kind, (name,), classes, unknown, is_matrix=True)
+    return Layout(kind or _kind_by_values(matrices[name]), (name,), classes, unknown, is_matrix=True)
 
 
 def _of_each_class(sight: _Sight) -> Layout | None:

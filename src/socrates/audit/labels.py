@@ -27,13 +27,13 @@ def read_labels(path: Path, reader: Reader | None) -> Coded:
     name = next((name for name in names if name.lower() in LABEL), names[0] if len(names) == 1 else None)
     if name is None:
         raise ValueError(f"{path} has the columns {', '.join(names)}: expected one called label, or one alone")
-    words: list[str | None] = []
+    words = list[str | None]()
     for table in (table for part in reader.parts for table in reader.tables(part, [], [name])):
         for line, why in table.broken.items():
             raise ValueError(f"{path}: {reader.unit} {line} {why}: expected a label for each row of the predictions")
         column = table.columns[name]
-        assert isinstance(column, Coded)
-        words += [None if code == MISSING else column.names[code] for code in column.codes]
+        assert isinstance(column, Coded)  # it was asked for as words
+        words += [column.names[code] if code != MISSING else None for code in column.codes.tolist()]
     return Coded.of(words)
 
 

@@ -42,7 +42,7 @@ class Rows:
         values: (N, C) probabilities or logits, unknown behind the classes if there is one; or (N,) confidence.
         labels: (N,) class numbers; with confidence, (N,) whether the answer is right.
         groups: the words of each column that is carried along.
-        weight: (N,) or None.
+        weight: (N,) or None; rows of weight 0 are left out.
         positions: (N,) the number of each row in the whole file, from 0; bad rows are counted, blank lines are not.
         bad: the rows that were left out.
         rounded: how many rows were divided by their sum, which missed 1 by the rounding of few digits.
@@ -90,7 +90,7 @@ class Source:
 
     def _rows(self, table: Table) -> Rows:
         layout = self.layout
-        words = self.labels[table.positions] if self.labels else _words(table, layout.label or layout.correct)
+        words = _words(table, layout.label or layout.correct) if self.labels is None else self.labels[table.positions]
         values, labels = _values(table, layout), _class_numbers(table, layout, words)
         weight = None if layout.weight is None else np.asarray(table.columns[layout.weight], np.float64)
         faults, rounded = faults_of(values, labels, weight, layout)
@@ -99,13 +99,15 @@ class Source:
         for fault, rows in faults.items():
             kept[rows] = False
             for row in rows[:NAMED]:
-                label = words.names[words.codes[row]] if fault == OTHER_LABEL else ""
+                label = words.names[int(words.codes[row])] if fault == OTHER_LABEL else ""
                 first.append((int(table.lines[row]), described(fault, values[row], label)))
         reasons = Counter({UNREADABLE: len(table.broken), **{fault: len(rows) for fault, rows in faults.items()}})
         bad = BadRows(self.reader.unit, +reasons, tuple(sorted(first)[:NAMED]))
         if len(rounded):
             values = np.array(values)  # the file's own memory cannot be written to
             values[rounded] /= values[rounded].sum(axis=1, keepdims=True)
+        if weight is not None:
+            kept &= weight != 0
         rows = slice(None) if kept.all() else kept
         groups = {name: _words(table, name)[rows] for name in layout.groups}
         labels = labels[rows] == 1 if layout.kind == "confidence" else labels[rows]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from socrates.metrics.inputs import HALF_TOLERANCE, ROW_SUM_TOLERANCE
 from socrates.metrics.predictions import Array
+from socrates.metrics.samples import HALF_TOLERANCE, ROW_SUM_TOLERANCE
 
 from .columns import NO_CLASS, Layout
 from .table import MISSING
@@ -26,7 +26,7 @@ FAULTS = {
     "holds a number outside 0 to 1": "expected a probability: divide percentages by 100",
     "believes in unknown alone": "there is nothing to judge: say unknown=False if that column is none",
     "has no label": "drop what has no label, or name the column that has it",
-    "has a label that is none of the classes": "expected a class's name or its number from 0: tell the names of the classes",
+    "has a label that is none of the classes": "expected names of classes or numbers from 0: tell the names",
     "has no weight of at least 0": "name another column of weights, or none",
 }
 UNREADABLE, NOT_FINITE, NEGATIVE, SUM, RANGE, UNKNOWN_ALONE, NO_LABEL, OTHER_LABEL, WEIGHT = FAULTS
@@ -82,15 +82,15 @@ def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout
         weight: (N,) or None.
         layout: what the values are.
     """
-    found = {
+    found: dict[str, Array] = {
         NO_LABEL: labels == MISSING,
         OTHER_LABEL: labels == NO_CLASS,
-        WEIGHT: ~((weight >= 0) & np.isfinite(weight)) if weight is not None else np.zeros(0, np.bool_),
+        WEIGHT: np.zeros(0) if weight is None else ~((weight >= 0) & (weight < np.inf)),
     }
     rounded = np.zeros(0, np.intp)
     with np.errstate(all="ignore"):
         if layout.kind == "confidence":
-            found |= {NOT_FINITE: ~np.isfinite(values), RANGE: ~((values >= 0) & (values <= 1))}
+            found |= {NOT_FINITE: np.isnan(values), RANGE: (values < 0) | (values > 1)}
         elif layout.kind == "logits":
             found |= _faults_of_logits(values, len(layout.classes))
         else:
@@ -116,9 +116,9 @@ def _faults_of_logits(values: Array, num_known: int) -> dict[str, Array]:
 def _faults_of_probabilities(values: Array, layout: Layout) -> tuple[dict[str, Array], Array]:
     """Rows at fault, and rows that sum to 1 but for the digits they are written with."""
     sums = values @ np.ones(values.shape[1], values.dtype)
-    found = {NOT_FINITE: ~np.isfinite(sums)}
-    if not values.min() >= 0:  # also where there is a NaN
-        found[RANGE if layout.is_score else NEGATIVE] = (values < 0).any(axis=1)
+    found: dict[str, Array] = {NOT_FINITE: np.logical_not(np.isfinite(sums))}
+    if not values.min(initial=0) >= 0:  # a NaN is no less
+        found[RANGE if layout.is_score else NEGATIVE] = np.asarray((values < 0).any(axis=1))
     off = np.flatnonzero(~(np.abs(sums - 1) <= 0.999 * ROW_SUM_TOLERANCE))  # well within what metrics take
     rounded = off[_written_with_few_digits(values[off].astype(np.float64), sums[off], values.dtype)]
     found[SUM] = np.zeros(len(values), np.bool_)
