@@ -103,6 +103,7 @@ class Samples:
     weight: Array | None = None  # (N,) float64 above 0; None where every row counts once
     positions: Array | None = None  # of the rows among those given, where these are a part of them
     num_given: int = 0
+    checked: bool = False  # whether the values of all rows are known to be good
 
     def __post_init__(self) -> None:
         self.num_given = self.num_given or len(self)
@@ -119,11 +120,12 @@ class Samples:
         space = torch.empty(step, self.probs.shape[1]) if half else None  # one for all: fresh memory is slow
         for start in range(0, len(self), step):
             chunk = in_full(self.probs[start : start + step], space)
-            bad = _first_bad(chunk, lowest, highest)
+            bad = None if self.checked else _first_bad(chunk, lowest, highest)
             if bad is not None:
                 place = start + bad if self.positions is None else int(self.positions[start + bad])
                 raise ValueError(f"row {place} of probs {_what_is_wrong(chunk[bad])}")
             yield slice(start, start + len(chunk)), chunk
+        self.checked = True
 
     def each(self, read: Callable[[Array, Array], Array]) -> Array:
         """What `read` gives for the rows of a chunk and their labels, one value a row."""
