@@ -15,6 +15,7 @@ from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, U
 from .table import Coded, Column
 
 BINARY = ("0", "1")
+TOLD_APART = "class "  # so `socrates predict` calls classes whose names are those of its other columns
 
 
 def detect(
@@ -107,16 +108,22 @@ def _lists(sight: _Sight) -> Layout | None:
     matrices = {name: column for name, column in sight.numbers.items() if column.ndim == 2}
     if not matrices or sight.kind == "confidence":
         return None
-    named = {kind: name for kind in sight.kinds() if (name := _named(matrices, VALUES[kind]))}
-    kind = next(iter(named), sight.kind)
-    name = next(iter(named.values()), next(iter(matrices)))
-    if kind is None and len(matrices) > 1:
+    for kind in sight.kinds():
+        if name := _named(matrices, VALUES[kind]):
+            return _of_rows(sight, kind, name)
+    if len(matrices) > 1:
         raise ValueError(f"{_listed(matrices)} all hold a row of values, expected one: name the column")
-    width = matrices[name].shape[1]
+    name, values = next(iter(matrices.items()))
+    return _of_rows(sight, sight.kind or _kind_by_values(values), name)
+
+
+def _of_rows(sight: _Sight, kind: Kind, name: str) -> Layout:
+    """Rows of values: unknown is among them if that is told, or if the names of the classes leave one column over."""
+    width = sight.numbers[name].shape[1]
     by_name = len(sight.classes) == width - 1 or (sight.classes and sight.classes[-1].lower() in UNKNOWN)
     unknown = bool(by_name) if sight.unknown is None else sight.unknown
     classes = _class_names(sight, tuple(map(str, range(width))), unknown)
-    return Layout(kind or _kind_by_values(matrices[name]), (name,), classes, unknown, is_matrix=True)
+    return Layout(kind, (name,), classes, unknown, is_matrix=True)
 
 
 def _of_each_class(sight: _Sight) -> Layout | None:
@@ -183,7 +190,10 @@ def _of_columns(sight: _Sight, kind: Kind, names: Sequence[str], aside: str | No
     part = part and (sight.unknown is True or kind == "logits" or not sight.sum_to_1(names))
     columns = (*names, aside) if part and aside else tuple(names)
     unknown = part or sight.unknown is True
-    return Layout(kind, columns, _class_names(sight, tuple(map(_class_of, columns)), unknown), unknown)
+    classes = tuple(_class_of(name) for name in columns)
+    if all(name.startswith(TOLD_APART) for name in names):
+        classes = tuple(name.removeprefix(TOLD_APART) for name in classes)
+    return Layout(kind, columns, _class_names(sight, classes, unknown), unknown)
 
 
 def _class_names(sight: _Sight, columns: tuple[str, ...], unknown: bool) -> tuple[str, ...]:

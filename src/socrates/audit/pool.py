@@ -24,7 +24,7 @@ ENVIRONMENT = {
 
 def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
     """`work(task)` of each task, in their order; the first error in that order ends all processes and is raised."""
-    context = multiprocessing.get_context("spawn")
+    context = _processes()
     going: dict[Connection, Any] = {}
     done: dict[int, Result | Exception] = {}
     try:
@@ -49,6 +49,15 @@ def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task], workers:
             process.terminate()
         for process in going.values():
             process.join()
+
+
+def _processes() -> Any:
+    """Where processes come from: a server that has imported what takes seconds to import, if the system has one."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["socrates.audit.measure", "pyarrow.parquet"])
+    return context
 
 
 def _hear(connection: Connection, going: dict[Connection, Any], done: dict[int, Any]) -> None:

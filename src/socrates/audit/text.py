@@ -55,18 +55,18 @@ class CsvReader(Reader):
         with readable(self.path):
             for block in self._blocks():
                 columns, broken = self._columns(block.data, numbers, words)
-                rows, lines = row + np.cumsum(~block.blank) - 1, line + np.searchsorted(block.breaks, block.starts)
+                filled = block.filled
+                rows, lines = row + np.cumsum(filled) - 1, line + np.searchsorted(block.breaks, block.starts)
                 read = np.ones(len(lines), np.bool_)
                 read[[number - 1 for number in broken]] = False
                 if any(len(column) != read.sum() for column in columns.values()):
                     what = "are quotation marks closed, and do lines end by a line feed?"
                     raise ValueError(f"{self.path}: lines {line} to {lines[-1]} do not divide into rows: {what}")
-                if block.blank.any():
-                    columns = {name: column[~block.blank[read]] for name, column in columns.items()}
-                kept = read & ~block.blank
+                if not filled.all():
+                    columns = {name: column[filled[read]] for name, column in columns.items()}
                 told = {int(lines[number - 1]): why for number, why in broken.items()}
-                yield Table(columns, rows[kept], lines[kept], told)
-                row, line = row + int((~block.blank).sum()), line + len(block.breaks)
+                yield Table(columns, rows[read & filled], lines[read & filled], told)
+                row, line = row + int(filled.sum()), line + len(block.breaks)
 
     def _blocks(self) -> Iterator[Block]:
         """The rows after the header, some megabytes at a time, cut behind a whole row."""
@@ -156,10 +156,10 @@ class Block:
         return np.append(0, self.ends[:-1] + 1)
 
     @property
-    def blank(self) -> Array:
-        """Rows without anything, which are none."""
+    def filled(self) -> Array:
+        """Which rows hold anything: a blank line is none."""
         length, first = self.ends - self.starts, np.frombuffer(self.data, np.uint8)[self.starts]
-        return (length == 0) | ((length == 1) & (first == RETURN))
+        return (length > 1) | ((length == 1) & (first != RETURN))
 
 
 class JsonReader(Reader):
