@@ -1,78 +1,116 @@
-"""The rows that are judged, in the forms that metrics and scalers take."""
+"""A seeded sample of rows that depends on the rows alone: not on batches, parts or who reads them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from socrates import metrics
-from socrates.metrics import GroupGap, Prediction, Reading, Top
+from socrates.metrics.predictions import Array
 
-from .measure import Measured
+from .read import Rows
+from .table import Coded
 
-Array = NDArray[Any]
-TINY = 1e-30  # the probability of what has none, for logarithms
-WRONG_OR_RIGHT = ("wrong", "right")
+MISSING_GROUP = "(missing)"
+MOST_VALUES = 50_000_000  # of wide rows fewer are kept: 200 MB in single precision
+_WHOLE = 1 << 64
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """N rows: logits (N, C), of probabilities their logarithms, and labels (N,).
+    """Rows in the order of the file.
 
-    Where only confidence and correctness are known, the two classes are wrong and right, and `top` is about the second
-    of them, whichever is larger. `reading` is that of an unknown last column, None where there is none.
+    Args:
+        values: (N, C) probabilities or logits, or (N,) confidence.
+        labels: (N,) class numbers, or whether the answer is right.
+        positions: (N,) their numbers in the whole file, by which the rows of two files are paired.
+        groups: (N,) words of each column that is carried along.
+        weight: (N,) or None.
     """
 
-    logits: Array
+    values: Array
     labels: Array
-    classes: tuple[str, ...]
-    reading: Reading | None
-    of_confidence: bool
-    weight: Array | None
     positions: Array
     groups: Mapping[str, Array]
-
-    @classmethod
-    def of(cls, measured: Measured) -> Sample:
-        """The sample of a measured file."""
-        rows, layout = measured.sample, measured.layout
-        of_confidence = layout.kind == "confidence"
-        values = np.stack([1 - rows.values, rows.values], axis=1) if of_confidence else rows.values
-        logits = values if layout.kind == "logits" else np.log(np.maximum(values, TINY))
-        labels = rows.correct.astype(np.int64) if of_confidence else rows.labels
-        classes = WRONG_OR_RIGHT if of_confidence else layout.classes
-        reading = measured.reading if layout.unknown else None
-        return cls(logits, labels, classes, reading, of_confidence, rows.weight, rows.positions, rows.groups)
+    weight: Array | None = None
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.positions)
 
-    def take(self, index: Any) -> Sample:
-        """The rows at these positions."""
-        weight = None if self.weight is None else self.weight[index]
-        groups = {name: of[index] for name, of in self.groups.items()}
-        rows = (self.logits[index], self.labels[index], self.classes, self.reading, self.of_confidence)
-        return Sample(*rows, weight, self.positions[index], groups)
 
-    def prediction(self, logits: Any = None) -> Prediction:
-        """What its logits say, or others of the same rows."""
-        return metrics.predict(self.logits if logits is None else logits, self.reading)
+def mixed(numbers: Array, seed: int) -> Array:
+    """A 64-bit hash of whole numbers, another one for each seed (SplitMix64); different numbers never share one.
 
-    def top(self, logits: Any = None) -> Top:
-        """Confidence and correctness by its logits, or by others of the same rows."""
-        prediction = self.prediction(logits)
-        if self.of_confidence:
-            confidence, correct = np.asarray(prediction.probs)[:, 1], self.labels == 1
-        else:
-            confidence, correct = prediction.confidence, np.asarray(prediction.predicted) == self.labels
-        return Top.of(confidence, correct, self.weight)
+    >>> mixed(np.arange(3), seed=0) // np.uint64(10**16)
+    array([1629,  796,   48], dtype=uint64)
+    """
+    start = (seed * 0xD1342543DE82EF95 + 0x9E3779B97F4A7C15) % _WHOLE
+    hashed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(start)
+    hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashed ^ (hashed >> np.uint64(31))
 
-    def worst_classes(self) -> tuple[GroupGap, ...]:
-        """How far the confidence of each answer is off, the surest first; none where answers are not known."""
-        if self.of_confidence:
-            return ()
-        return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.classes))
+
+class Reservoir:
+    """The rows of the smallest hashes so far.
+
+    Args:
+        size: how many are kept.
+        seed: of the hashes.
+        num_rows: how many rows there are in the whole, if that is known: what has no chance then is not even copied.
+    """
+
+    def __init__(self, size: int, seed: int, num_rows: int | None = None) -> None:
+        self.size, self.seed = size, seed
+        self.highest = _WHOLE - 1
+        self.kept: list[dict[str, Any]] = []
+        if num_rows is not None and num_rows > size:
+            # Half of the rows may be bad. With the slack, too few below this are as unlikely as 14 standard deviations.
+            share = (2 * size + 20 * math.sqrt(2 * size) + 200) / num_rows
+            self.highest = min(self.highest, int(share * _WHOLE))
+
+    def add(self, rows: Rows) -> None:
+        """Keep those of a batch that may belong to the sample."""
+        hashes = mixed(rows.positions, self.seed)
+        few = np.flatnonzero(hashes <= np.uint64(self.highest))
+        if len(few):
+            parts = {"hashes": hashes, "values": rows.values, "labels": rows.labels, "positions": rows.positions}
+            parts |= {} if rows.weight is None else {"weight": rows.weight}
+            groups = {f"group {name}": words_of(column[few]) for name, column in rows.groups.items()}
+            self._keep({name: part[few] for name, part in parts.items()} | groups)
+
+    def merge(self, other: Reservoir) -> None:
+        """Keep what another one kept of other rows."""
+        for chunk in other.kept:
+            self._keep(chunk)
+
+    def _keep(self, chunk: dict[str, Any]) -> None:
+        self.kept.append(chunk)
+        if sum(len(each["hashes"]) for each in self.kept) > 2 * self.size:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Put the chunks together and drop all but the smallest hashes."""
+        self.kept = [{name: np.concatenate([chunk[name] for chunk in self.kept]) for name in self.kept[0]}]
+        hashes = self.kept[0]["hashes"]
+        if len(hashes) > self.size:
+            few = np.argpartition(hashes, self.size - 1)[: self.size]
+            self.kept = [{name: part[few] for name, part in self.kept[0].items()}]
+            self.highest = int(self.kept[0]["hashes"].max())
+
+    def sample(self) -> Sample:
+        """The rows that are left, in the order of the file."""
+        self._cut()
+        parts = self.kept[0]
+        order = np.argsort(parts["positions"])
+        parts = {name: part[order] for name, part in parts.items()}
+        groups = {name.removeprefix("group "): part for name, part in parts.items() if name.startswith("group ")}
+        return Sample(parts["values"], parts["labels"], parts["positions"], groups, parts.get("weight"))
+
+
+def words_of(column: Coded) -> Array:
+    """The word of each row."""
+    return np.array([*column.names, MISSING_GROUP], object)[column.codes]

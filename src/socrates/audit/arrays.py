@@ -1,0 +1,71 @@
+"""Arrays of numpy: NPZ with named arrays, NPY with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from socrates.metrics.predictions import Array
+
+from .columns import LABEL, VALUES
+from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable
+from .table import Coded, Column, Table
+
+CLASSES = ("classes", "class_names")
+UNNAMED = "values"  # what the one array of an NPY file is called
+
+
+class ArrayReader(Reader):
+    """Arrays of one length; `classes` or `class_names` beside them name the classes, `num_classes` counts them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        arrays = dict(self.arrays)
+        names = next((arrays.pop(name) for name in CLASSES if name in arrays), None)
+        count = arrays.pop("num_classes", None)
+        if names is not None:
+            self.classes = tuple(map(str, np.ravel(names).tolist()))
+        elif count is not None:
+            self.classes = tuple(map(str, range(int(count))))
+        rows = [array for array in arrays.values() if array.ndim == 2] or [a for a in arrays.values() if a.ndim == 1]
+        if not rows:
+            raise ValueError(f"{path} holds no array of one or two dimensions: expected probs or logits, and labels")
+        self.num_rows = len(rows[0])
+        for name, array in arrays.items():
+            known = name.lower() in (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
+            if known and array.ndim in (1, 2) and len(array) != self.num_rows:
+                raise ValueError(f"{path}: {name} has {len(array)} rows, expected {self.num_rows} as the others have")
+        self.names = [name for name, array in arrays.items() if array.ndim in (1, 2) and len(array) == self.num_rows]
+
+    @cached_property
+    def arrays(self) -> Mapping[str, Array]:
+        """What the file holds; an NPY file stays on the disk until its rows are read."""
+        with readable(self.path, ValueError):
+            if self.path.suffix == ".npy":
+                return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
+            with np.load(self.path) as stored:
+                return {name: stored[name] for name in stored.files}
+
+    def first_rows(self) -> Mapping[str, Column]:
+        return {name: _column(self.arrays[name][:FIRST_ROWS], as_words=False) for name in self.names}
+
+    def tables(self, part: Part, numbers: Sequence[str], words: Sequence[str]) -> Iterator[Table]:
+        width = max((self.arrays[name].shape[-1] for name in numbers if self.arrays[name].ndim == 2), default=1)
+        step = batch_rows(width)
+        for start in range(0, self.num_rows or 0, step):
+            rows = slice(start, start + step)
+            columns = {name: _column(self.arrays[name][rows], name in words) for name in (*numbers, *words)}
+            positions = np.arange(start, min(start + step, self.num_rows or 0))
+            yield Table(columns, positions, positions)
+
+
+def _column(array: Array, as_words: bool) -> Column:
+    if array.dtype.kind == "S":
+        array = np.char.decode(array)
+    if array.ndim == 2 and (array.shape[1] == 1 or array.dtype.kind == "U"):
+        array = array[:, 0]
+    is_number = array.dtype.kind in "fiub"
+    return np.asarray(array) if is_number and not as_words else Coded.of_array(array)

@@ -1,0 +1,256 @@
+"""What a file of predictions holds: found by the names of its columns and its first rows, unless it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from socrates.metrics.predictions import Array
+from socrates.metrics.samples import HALF_TOLERANCE
+
+from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, UNKNOWN, VALUES, WEIGHT, Kind, Layout
+from .table import Coded, Column
+
+BINARY = ("0", "1")
+TOLD_APART = "class "  # so `socrates predict` calls classes whose names are those of its other columns
+
+
+def detect(
+    table: Mapping[str, Column],
+    *,
+    kind: Kind | None = None,
+    label: str | None = None,
+    columns: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    unknown: bool | None = None,
+    groups: Sequence[str] = (),
+    weight: str | None = None,
+    labels_apart: bool = False,
+) -> Layout:
+    """The layout of a file of which these are the first rows; what is told goes before what is found.
+
+    >>> detect({"y": np.array([0, 1]), "p0": np.array([0.9, 0.6]), "p1": np.array([0.1, 0.4])}).words
+    'probabilities of 2 classes (p0, p1), labels in y'
+    """
+    if kind not in (None, *KINDS):
+        raise ValueError(f"kind={kind!r}, expected one of {', '.join(KINDS)}")
+    for name in filter(None, (label, weight, *groups, *columns)):
+        if name not in table:
+            raise ValueError(f"there is no column {name!r}: the columns are {_listed(table)}")
+    weight = weight or _named(table, WEIGHT)
+    rest = {name: column for name, column in table.items() if name not in (*groups, weight, label)}
+    if label is None and not labels_apart:
+        label = _named([name for name, column in rest.items() if _may_be_labels(column)], LABEL)
+        rest.pop(label or "", None)
+    sight = _Sight(rest, kind, tuple(columns), tuple(classes), unknown, bool(label or labels_apart))
+    looks = (_told, _lists, _of_each_class, _called_as_classes, _confidence, _score)
+    found = next(filter(None, (look(sight) for look in looks)), None)
+    if found is None:
+        expected = "p0, p1, ... or names of classes that sum to 1, or one score p; or confidence with correct"
+        todo = "name the columns of the classes, and say kind='logits' if they hold logits"
+        raise ValueError(f"no predictions are found in the columns {_listed(table)}, expected {expected}: {todo}")
+    if not (found.correct or sight.labelled):
+        given = f"no labels are found in the columns {_listed(table)}"
+        raise ValueError(f"{given}, expected {', '.join(LABEL)}: name the column, or give a file of labels")
+    return replace(found, label=None if found.correct else label, groups=tuple(groups), weight=weight)
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """The columns that may hold predictions, and what was told about them."""
+
+    table: Mapping[str, Column]
+    kind: Kind | None
+    columns: tuple[str, ...]
+    classes: tuple[str, ...]
+    unknown: bool | None
+    labelled: bool
+
+    @cached_property
+    def numbers(self) -> dict[str, Array]:
+        return {name: column for name, column in self.table.items() if not isinstance(column, Coded)}
+
+    def kinds(self) -> list[Kind]:
+        """Of values of classes, those that are asked for."""
+        return [kind for kind in VALUES if self.kind in (None, kind)]
+
+    def values(self, names: Sequence[str]) -> Array:
+        return np.stack([self.numbers[name] for name in names], axis=1).astype(np.float64)
+
+    def sum_to_1(self, names: Sequence[str], aside: str | None = None) -> bool:
+        """Whether most rows of these columns are probabilities, alone or with the one aside."""
+        alone = len(names) > 1 and np.mean(_are_probabilities(self.values(names))) > 0.5
+        return bool(alone) or (aside is not None and self.sum_to_1([*names, aside]))
+
+
+def _told(sight: _Sight) -> Layout | None:
+    """The columns that were told, in the order of the classes."""
+    if not sight.columns or sight.kind == "confidence":
+        return None
+    wrong = [name for name in sight.columns if name not in sight.numbers]
+    if wrong:
+        raise ValueError(f"column {wrong[0]!r} holds words, labels or weights, expected numbers of a class")
+    if len(sight.columns) == 1:
+        name = sight.columns[0]
+        only = replace(sight, table={name: sight.numbers[name]}, columns=())
+        return _lists(only) or _one_score(sight, sight.kind or _kind_of_scores(sight.numbers[name]), name)
+    last = sight.columns[-1]
+    aside = last if _class_of(last).lower() in UNKNOWN else None
+    known = [name for name in sight.columns if name != aside]
+    return _of_columns(sight, sight.kind or _kind_by_values(sight.values(sight.columns)), known, aside)
+
+
+def _lists(sight: _Sight) -> Layout | None:
+    """A column that holds a list in each row, or an array of two dimensions."""
+    matrices = {name: column for name, column in sight.numbers.items() if column.ndim == 2}
+    if not matrices or sight.kind == "confidence":
+        return None
+    for kind in sight.kinds():
+        if name := _named(matrices, VALUES[kind]):
+            return _of_rows(sight, kind, name)
+    if len(matrices) > 1:
+        raise ValueError(f"{_listed(matrices)} all hold a row of values, expected one: name the column")
+    name, values = next(iter(matrices.items()))
+    return _of_rows(sight, sight.kind or _kind_by_values(values), name)
+
+
+def _of_rows(sight: _Sight, kind: Kind, name: str) -> Layout:
+    """Rows of values: unknown is among them if that is told, or if the names of the classes leave one column over."""
+    width = sight.numbers[name].shape[1]
+    by_name = len(sight.classes) == width - 1 or (sight.classes and sight.classes[-1].lower() in UNKNOWN)
+    unknown = bool(by_name) if sight.unknown is None else sight.unknown
+    classes = _class_names(sight, tuple(map(str, range(width))), unknown)
+    return Layout(kind, (name,), classes, unknown, is_matrix=True)
+
+
+def _of_each_class(sight: _Sight) -> Layout | None:
+    """p0, p1, ...; prob_cat, prob_dog, ...; logit_0, logit_1, ..."""
+    aside = _named(sight.numbers, UNKNOWN)
+    for kind in sight.kinds():
+        found = {name: match for name in sight.numbers if (match := OF_A_CLASS[kind].fullmatch(name))}
+        numbered = sorted((name for name in found if found[name][1]), key=lambda name: int(found[name][1]))
+        worded = [name for name in found if found[name][2]]
+        aside = next((name for name in worded if _class_of(name).lower() in UNKNOWN), aside)
+        if len(numbered) > 1:
+            missing = set(range(int(found[numbered[0]][1]), int(found[numbered[-1]][1]) + 1))
+            missing -= {int(found[name][1]) for name in numbered}
+            if missing:
+                raise ValueError(f"there are columns {numbered[0]} to {numbered[-1]}, but none of class {min(missing)}")
+            return _of_columns(sight, kind, numbered, aside)
+        worded = [name for name in worded if name != aside]
+        if len(worded) > 1 and (kind == "logits" or sight.sum_to_1(worded, aside)):
+            return _of_columns(sight, kind, worded, aside)
+    return None
+
+
+def _called_as_classes(sight: _Sight) -> Layout | None:
+    """All other columns of fractions, which must sum to 1: who knows what else a file holds."""
+    aside = _named(sight.numbers, UNKNOWN)
+    others = {*CONFIDENCE, aside}
+    names = [name for name, column in sight.numbers.items() if column.dtype.kind == "f" and name.lower() not in others]
+    if sight.kind == "logits" and len(names) > 1:
+        return _of_columns(sight, "logits", names, aside)
+    if sight.kind in (None, "probabilities") and len(names) > 1 and sight.sum_to_1(names, aside):
+        return _of_columns(sight, "probabilities", names, aside)
+    return None
+
+
+def _confidence(sight: _Sight) -> Layout | None:
+    """Confidence in the answer, and whether that is right."""
+    confidence = (sight.columns or (_named(sight.numbers, CONFIDENCE),))[0]
+    correct, predicted = _named(sight.table, CORRECT), _named(sight.table, PREDICTED)
+    if confidence is None or sight.kind not in (None, "confidence"):
+        return None
+    if correct is not None:
+        return Layout("confidence", (confidence,), correct=correct)
+    if predicted is not None and sight.labelled:
+        return Layout("confidence", (confidence,), predicted=predicted)
+    return None
+
+
+def _score(sight: _Sight) -> Layout | None:
+    """One value of class 1."""
+    for kind in sight.kinds():
+        ones = (name for name in sight.numbers if (match := OF_A_CLASS[kind].fullmatch(name)) and match[1] == "1")
+        if name := _named(sight.numbers, VALUES[kind]) or next(ones, None):
+            return _one_score(sight, kind, name)
+    return None
+
+
+def _one_score(sight: _Sight, kind: Kind, name: str) -> Layout:
+    return Layout(kind, (name,), _class_names(sight, BINARY, unknown=False), is_score=True)
+
+
+def _of_columns(sight: _Sight, kind: Kind, names: Sequence[str], aside: str | None) -> Layout:
+    """A column for each class. A column for unknown belongs to them unless they sum to 1 without it."""
+    part = aside is not None and sight.unknown is not False
+    part = part and (sight.unknown is True or kind == "logits" or not sight.sum_to_1(names))
+    columns = (*names, aside) if part and aside else tuple(names)
+    unknown = part or sight.unknown is True
+    classes = tuple(_class_of(name) for name in columns)
+    if all(name.startswith(TOLD_APART) for name in names):
+        classes = tuple(name.removeprefix(TOLD_APART) for name in classes)
+    return Layout(kind, columns, _class_names(sight, classes, unknown), unknown)
+
+
+def _class_names(sight: _Sight, columns: tuple[str, ...], unknown: bool) -> tuple[str, ...]:
+    """The names of the known classes: as told, or else as the columns are called."""
+    known = columns[: len(columns) - unknown]
+    told = sight.classes[: len(known)] if len(sight.classes) == len(columns) else sight.classes
+    if told and len(told) != len(known):
+        raise ValueError(f"{len(told)} names of classes for {len(known)} classes in the file: expected as many")
+    if len(set(told or known)) < len(known):
+        raise ValueError(f"two classes have one name: {', '.join(told or known)}")
+    return told or known
+
+
+def _class_of(column: str) -> str:
+    """The class that a column is called after: 3 for p3 and logit_3, cat for prob_cat and cat."""
+    matches = filter(None, (pattern.fullmatch(column) for pattern in OF_A_CLASS.values()))
+    match = next(matches, None)
+    return column if match is None else str(int(match[1])) if match[1] else match[2]
+
+
+def _kind_by_values(values: Array) -> Kind:
+    """What rows of values are whose names do not tell."""
+    if np.mean(_are_probabilities(values)) > 0.5:
+        return "probabilities"
+    if np.nanmin(values, initial=0) < 0:
+        return "logits"
+    total = np.nanmedian(values.sum(axis=1))
+    raise ValueError(
+        f"the rows sum to {total:.4g} and none of their values is negative, expected probabilities that sum to 1, or "
+        f"logits: say kind='logits' if they are logits, or divide each row by its sum"
+    )
+
+
+def _kind_of_scores(values: Array) -> Kind:
+    return "probabilities" if np.mean((values >= 0) & (values <= 1)) > 0.5 else "logits"
+
+
+def _are_probabilities(values: Array) -> Array:
+    return (np.abs(values.sum(axis=1) - 1) <= HALF_TOLERANCE) & (values.min(axis=1) >= 0)
+
+
+def _may_be_labels(column: Column) -> bool:
+    """Names or whole numbers, one a row."""
+    if isinstance(column, Coded):
+        return True
+    return column.ndim == 1 and (
+        column.dtype.kind != "f" or bool((np.floor(column) == column)[~np.isnan(column)].all())
+    )
+
+
+def _named(names: Iterable[str], words: Sequence[str]) -> str | None:
+    """The column that is called by the first of these words that there is, in any case of letters."""
+    lower = {name.lower(): name for name in reversed(list(names))}
+    return next((lower[word] for word in words if word in lower), None)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Some of the names, and how many more there are."""
+    names = list(names)
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -1,0 +1,43 @@
+"""Labels from a file of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .columns import LABEL
+from .reader import Reader, readable
+from .table import MISSING, Coded
+from .text import CsvReader, opened
+
+
+def read_labels(path: Path, reader: Reader | None) -> Coded:
+    """All labels of a file: its column of labels, or its only one. Text without columns is read as one label a line.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "labels.txt")
+    >>> _ = path.write_text("label\\ncat\\nwild dog\\n")
+    >>> read_labels(path, None).names
+    ['cat', 'wild dog']
+    """
+    if reader is None or (isinstance(reader, CsvReader) and len(reader.names) == 1):
+        with readable(path), opened(path) as file:
+            lines = [line.strip().strip('"') for line in file.read().decode("utf-8-sig").splitlines()]
+        return Coded.of(lines[1:] if _is_header(lines) else lines)
+    names = list(reader.first_rows())
+    name = next((name for name in names if name.lower() in LABEL), names[0] if len(names) == 1 else None)
+    if name is None:
+        raise ValueError(f"{path} has the columns {', '.join(names)}: expected one called label, or one alone")
+    words = list[str | None]()
+    for table in (table for part in reader.parts for table in reader.tables(part, [], [name])):
+        for line, why in table.broken.items():
+            raise ValueError(f"{path}: {reader.unit} {line} {why}: expected a label for each row of the predictions")
+        column = table.columns[name]
+        assert isinstance(column, Coded)  # it was asked for as words
+        words += [column.names[code] if code != MISSING else None for code in column.codes.tolist()]
+    return Coded.of(words)
+
+
+def _is_header(lines: list[str]) -> bool:
+    """Whether the first line names the column: a word for labels, or the only one that is no number."""
+    numbers = [word.lstrip("-").replace(".", "", 1).isdecimal() for word in lines if word]
+    return bool(lines) and (lines[0].lower() in LABEL or (len(lines) > 1 and not numbers[0] and all(numbers[1:])))

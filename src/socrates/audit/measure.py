@@ -1,0 +1,260 @@
+"""One pass over predictions on disk: sums over all rows, sums by group, and a sample for all that needs the rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from socrates.metrics import CalibrationMeter, predict
+from socrates.metrics.arrays import picked
+from socrates.metrics.binning import BinStats, bin_index
+from socrates.metrics.inputs import open_samples
+from socrates.metrics.predictions import Array, Prediction, Reading
+from socrates.metrics.samples import Top
+
+from .columns import Layout
+from .pool import in_processes
+from .read import Rows, Source
+from .reader import Part
+from .sample import MISSING_GROUP, MOST_VALUES, Reservoir, Sample
+from .table import MISSING, Coded
+from .validity import FAULTS, BadRows
+
+MOST_GROUPS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """What is known of all rows of a group: how many they are, and sums over bins of confidence.
+
+    >>> sums = GroupSums(2, BinStats(np.array([0.0, 2.0]), np.array([0.0, 1.5]), np.array([0.0, 1.0])))
+    >>> sums.confidence, sums.accuracy, (sums + sums).num_rows
+    (0.75, 0.5, 4)
+    """
+
+    num_rows: int
+    bins: BinStats
+
+    @property
+    def confidence(self) -> float:
+        return float(self.bins.confidence.sum() / self.bins.count.sum())
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.bins.correct.sum() / self.bins.count.sum())
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        return GroupSums(self.num_rows + other.num_rows, self.bins + other.bins)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What one pass found.
+
+    Args:
+        layout: what the file holds.
+        num_rows: how many rows were measured.
+        bad: the rows that were left out.
+        meter: sums over all of them; `meter.compute()` gives the metrics.
+        group_meters: the sums of each group, by column and name.
+        sample: all of them, or a seeded sample.
+        is_sample: whether the sample lacks some of them.
+        reading: how belief in "unknown" was read; None where there is none.
+        rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
+        zeros: how many rows give their label probability 0.
+    """
+
+    layout: Layout
+    num_rows: int
+    bad: BadRows
+    meter: CalibrationMeter
+    group_meters: Mapping[str, Mapping[str, GroupSums]]
+    sample: Sample
+    is_sample: bool
+    reading: Reading | None
+    rounded: int
+    zeros: int
+
+
+def measure(
+    source: Source,
+    *,
+    workers: int = 1,
+    sample: int = 200_000,
+    seed: int = 0,
+    num_bins: int = 15,
+    reading: Reading = "renormalize",
+    strict: bool = False,
+    tell: Callable[[int], None] = lambda rows: None,
+) -> Measured:
+    """Read everything once.
+
+    Args:
+        source: what `open_predictions` gave.
+        workers: processes for the parts of a Parquet file or folder; no number depends on it.
+        sample: how many rows are kept at most, fewer if they are wide (50 million values).
+        seed: of the choice of these rows, which depends on their numbers in the file alone.
+        num_bins: bins of the calibration errors.
+        reading: what belief in "unknown" means, if there is such a column; see `socrates.metrics.predict`.
+        strict: raise at the first bad row.
+        tell: hears how many rows have been read.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from socrates.audit.read import open_predictions
+    >>> path = Path(tempfile.mkdtemp(), "model.npz")
+    >>> np.savez(path, probs=[[0.9, 0.1], [0.6, 0.4], [0.5, 0.4]], labels=[0, 1, 1])
+    >>> found = measure(open_predictions(path))
+    >>> round(found.meter.compute()["ece"], 4), found.bad.words
+    (0.35, '1 bad row was left out: row 2 sums to 0.9, expected 1')
+    """
+    width = max(1, len(source.layout.classes) + source.layout.unknown)
+    size = max(1, min(sample, MOST_VALUES // width))
+    told = reading if source.layout.unknown else None
+    tasks = [_Task(source, part, num_bins, told, strict, size, seed) for part in source.parts]
+    total = _Sums(tasks[0])
+    if min(workers, len(tasks)) > 1:
+        for sums in in_processes(_measured, tasks, workers):
+            total.merge(sums)
+            tell(total.num_read)
+    else:
+        for task in tasks:
+            total.merge(_measured(task, total.num_read, tell))
+    _refuse_mostly_bad(source, total.num_read, total.bad)
+    kept = total.reservoir.sample()
+    groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
+    is_sample, num_rows = len(kept) < total.num_rows, total.num_rows
+    found = (source.layout, num_rows, total.bad, total.meter, groups, kept, is_sample, told, total.rounded, total.zeros)
+    return Measured(*found)
+
+
+def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array | Prediction:
+    """Values of a file as the metrics take them: probabilities as they are, logits and unknown by `predict`.
+
+    >>> logits = Layout("logits", ("z0", "z1"), ("0", "1"))
+    >>> predictions(np.array([[0.0, 0.0]]), logits, None).probs
+    array([[0.5, 0.5]])
+    """
+    if layout.kind == "logits":
+        return predict(values, reading)
+    if not layout.unknown:
+        return values
+    with np.errstate(divide="ignore"):
+        return predict(np.log(values), reading)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A part of a file, and how to measure it."""
+
+    source: Source
+    part: Part
+    num_bins: int
+    reading: Reading | None
+    strict: bool
+    size: int
+    seed: int
+
+
+class _Sums:
+    """What adds up over batches and parts."""
+
+    def __init__(self, task: _Task) -> None:
+        layout = self.layout = task.source.layout
+        self.num_bins = task.num_bins
+        self.reading: Reading | None = task.reading
+        self.num_rows = self.num_read = self.rounded = self.zeros = 0
+        self.bad = BadRows(task.source.reader.unit)
+        self.meter = CalibrationMeter(task.num_bins, len(layout.classes) or None)
+        self.groups: dict[str, dict[str, GroupSums]] = {name: {} for name in layout.groups}
+        self.reservoir = Reservoir(task.size, task.seed, task.source.num_rows)
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch."""
+        self.num_read += len(rows.labels) + rows.bad.count
+        self.bad += rows.bad
+        if not len(rows.labels):
+            return
+        self.num_rows += len(rows.labels)
+        self.rounded += rows.rounded
+        self.reservoir.add(rows)
+        if self.layout.kind == "confidence":
+            self.meter.update(confidence=rows.values, correct=rows.labels, sample_weight=rows.weight)
+        else:
+            probs = predictions(rows.values, self.layout, self.reading)
+            self.meter.update(probs, rows.labels, sample_weight=rows.weight)
+            seen = probs.probs if isinstance(probs, Prediction) else probs
+            self.zeros += int((picked(np.asarray(seen), rows.labels) == 0).sum())
+        if self.groups:
+            top = self._top(rows)
+            for column, words in rows.groups.items():
+                self._add_groups(column, _by_group(words, top, self.num_bins))
+
+    def _top(self, rows: Rows) -> Top:
+        if self.layout.kind == "confidence":
+            return Top(rows.values, rows.labels, rows.weight)
+        probs = predictions(rows.values, self.layout, self.reading)
+        return open_samples(probs, rows.labels, sample_weight=rows.weight).top()
+
+    def merge(self, other: _Sums) -> None:
+        """Add the sums of another part."""
+        self.num_rows, self.num_read = self.num_rows + other.num_rows, self.num_read + other.num_read
+        self.rounded, self.zeros = self.rounded + other.rounded, self.zeros + other.zeros
+        self.bad += other.bad
+        self.meter.merge(other.meter)
+        self.reservoir.merge(other.reservoir)
+        for column, sums in other.groups.items():
+            self._add_groups(column, sums)
+
+    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
+        here = self.groups[column]
+        for name, part in sums.items():
+            here[name] = here[name] + part if name in here else part
+        if len(here) > MOST_GROUPS:
+            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
+
+
+def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> _Sums:
+    """The sums of a part; `tell` hears how many rows have been read, with those before it."""
+    sums = _Sums(task)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*probability 0 at their label")  # they are counted
+        for rows in task.source.batches(task.part):
+            if task.strict and rows.bad.count:
+                line, why = rows.bad.first[0]
+                raise ValueError(f"{task.source.path}: {rows.bad.unit} {line} {why}")
+            sums.add(rows)
+            tell(before + sums.num_read)
+    return sums
+
+
+def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
+    """Sums of each group of a batch."""
+    names = [*column.names, MISSING_GROUP]
+    codes = np.where(column.codes == MISSING, len(names) - 1, column.codes)
+    cell, size = codes * num_bins + bin_index(top.confidence, num_bins), len(names) * num_bins
+    weight = np.ones(len(codes)) if top.weight is None else top.weight
+    sums = [np.bincount(cell, each, size) for each in (weight, weight * top.confidence, weight * top.correct)]
+    count, confidence, correct = (np.reshape(each, (len(names), num_bins)) for each in sums)
+    num_rows = np.bincount(codes, minlength=len(names))
+    return {
+        names[code]: GroupSums(int(num_rows[code]), BinStats(count[code], confidence[code], correct[code]))
+        for code in np.flatnonzero(num_rows).tolist()
+    }
+
+
+def _refuse_mostly_bad(source: Source, num_read: int, bad: BadRows) -> None:
+    """Raise where more than half of the rows are bad: then it is the file that was not understood."""
+    if 2 * bad.count <= num_read and num_read > 0:
+        return
+    if not num_read:
+        raise ValueError(f"{source.path} holds no rows: expected at least one prediction")
+    fault, count = bad.reasons.most_common(1)[0]
+    line, why = bad.first[0]
+    raise ValueError(
+        f"{bad.count} of {num_read} rows of {source.path} are bad, read as {source.layout.words}. Of {count}, each "
+        f"{fault} (the first bad one, {bad.unit} {line}, {why}): {FAULTS[fault]}"
+    )
