@@ -94,7 +94,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path, weights: Any) -> None:
     atol = 0 if weights == "full" else 1e-2
     torch.testing.assert_close(again(images), predictor(images), rtol=0, atol=atol)
     for name in SCALERS:
-        torch.testing.assert_close(again.scalers[name](torch.eye(4)), predictor.scalers[name](torch.eye(4)))
+        torch.testing.assert_close(again.scalers[name](2 * torch.eye(4)), predictor.scalers[name](2 * torch.eye(4)))
 
 
 def test_half_the_weights_are_half_the_file(tmp_path: Path) -> None:

@@ -92,8 +92,12 @@ def test_numpy_and_torch_agree(make):
 @every_scaler
 def test_call_takes_what_fit_takes(make):
     scaler = make().fit(LOGITS, LABELS)
-    expected = scaler(LOGITS)
-    assert torch.equal(scaler(LOGITS.numpy()), expected)
+    for dtype in (np.float16, np.float32, np.float64):
+        given = LOGITS.numpy().astype(dtype)
+        scaled = scaler(given)
+        assert isinstance(scaled, np.ndarray)
+        assert scaled.dtype == dtype
+        np.testing.assert_array_equal(scaled, scaler(torch.from_numpy(given)).numpy())
     assert torch.equal(scaler(LOGITS.double().tolist()), scaler(LOGITS.double()))
 
 

@@ -15,7 +15,8 @@ from socrates.contracts import Split
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
-from socrates.scaling import SCALERS, Scaler, TemperatureScaling
+from socrates.scaling import SCALERS, Scaler
+from socrates.scaling.temperature import fit_inverse_temperature
 
 UNBINNED = (metrics.accuracy, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc)
 BINNED = (metrics.ece, metrics.mce, metrics.ada_ece, metrics.cw_ece, metrics.debiased_ece)
@@ -106,10 +107,8 @@ def refinement(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     """The NLL of the known classes after temperature scaling: what no temperature can mend. NaN if it diverged."""
     if not finite(logits):
         return math.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        report = TemperatureScaling().fit(logits[:, :num_classes], labels).report
-    return math.nan if report is None else report.nll_after
+    _, report, _ = fit_inverse_temperature(logits[:, :num_classes], labels)
+    return report.nll_after
 
 
 def finite(logits: Tensor) -> bool:

@@ -1,8 +1,10 @@
 """Readout scaling: a temperature and one bias, for models with an unknown column that is read as a uniform belief."""
 
 import math
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
@@ -95,10 +97,11 @@ class ReadoutScaling(Scaler):
         """1 / T, and the bias for the last column."""
         return 1 / self.temperature, pad(self.bias.reshape(1), (self.columns - 1, 0))
 
-    def probs(self, logits: Array) -> Tensor:
+    def probs(self, logits: Array) -> Tensor | npt.NDArray[Any]:
         """Probabilities of the c known classes, the unknown column's spread evenly among them."""
-        s = self(logits).softmax(dim=-1)
-        return s[..., :-1] + s[..., -1:] / (s.shape[-1] - 1)
+        s = torch.as_tensor(self(logits)).softmax(dim=-1)
+        spread = s[..., :-1] + s[..., -1:] / (s.shape[-1] - 1)
+        return spread.numpy() if isinstance(logits, np.ndarray) else spread
 
 
 class Point(NamedTuple):

@@ -3,12 +3,24 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from socrates.scaling.inputs import Array, check_fit, check_logits
+from socrates.scaling.inputs import (
+    HALVES,
+    LEAST,
+    Array,
+    check_fit,
+    check_logits,
+    check_probs,
+    log_probs,
+    seem_probs,
+    zero_floor,
+)
 
 # A fit has converged when the gradient of its objective is shorter than this.
 CONVERGED = 1e-6
@@ -45,23 +57,36 @@ AnyScaler = TypeVar("AnyScaler", bound="Scaler")
 
 
 class Scaler(nn.Module):
-    """Base of the scalers: fitted on held-out logits, then an affine map of logits of any leading shape.
+    """Base of the scalers: fitted on held-out logits, then a map of logits of any leading shape to better ones.
 
     `title` and `short` are its printed names. A scaler that `needs_unknown_class` is only for models whose last column
-    is the unknown class. After `fit`, `report` says how the fit went.
+    is the unknown class. Every study fits and keeps all scalers and evaluates the `usual` ones. After `fit`, `report`
+    says how the fit went. A scaler is an affine map by `affine`, or overrides `transform`.
+
+    Logits are tensors, arrays or lists. Probabilities go to `fit_probs`, and to a call with `from_probs=True`: their
+    logarithms are logits. Of those a 0 counts as `floor`, a tenth of the smallest positive probability that was fitted
+    on, from 1e-37 (which it is after a fit on logits) to 0.001.
 
     >>> from socrates.scaling import SCALERS
-    >>> [kind.short for kind in SCALERS.values()], [kind.title for kind in SCALERS.values() if kind.needs_unknown_class]
-    (['TS', 'VS', 'MS', 'RS'], ['readout scaling'])
+    >>> [kind.short for kind in SCALERS.values() if kind.usual]
+    ['TS', 'VS', 'MS', 'RS']
+    >>> probs = [[0.9, 0.1], [1.0, 0.0], [0.2, 0.8], [0.6, 0.4]]
+    >>> scaler = SCALERS["temperature"]().fit_probs(probs, [0, 0, 1, 1])
+    >>> scaler
+    TemperatureScaling(temperature=0.7001, columns=2, floor=0.001)
+    >>> scaler(np.array(probs), from_probs=True).round(2)[0]
+    array([-0.15, -3.29])
     """
 
     title: ClassVar[str]
     short: ClassVar[str]
     needs_unknown_class: ClassVar[bool] = False
+    usual: ClassVar[bool] = True
 
     def __init__(self, **unfitted: Tensor | float) -> None:
         super().__init__()
         self.report: FitReport | None = None
+        self.floor = LEAST
         self._remember(torch.device("cpu"), 0, unfitted)
         self.register_load_state_dict_pre_hook(_take_saved_shapes)  # pyright: ignore[reportUnknownMemberType]
 
@@ -71,20 +96,40 @@ class Scaler(nn.Module):
         `unknown_class` says whether the last column is the unknown class, which is never a label; by default it is for
         the scalers that need one.
         """
-        name = type(self).__name__
+        z, y, unknown = self._checked("logits", logits, labels, unknown_class)
+        if seem_probs(z):
+            raise ValueError(
+                f"{type(self).__name__}.fit needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass "
+                f"probabilities to fit_probs; if these are logits, add 1 to all of them, which changes nothing else"
+            )
+        return self._fit_on(z, y, unknown, LEAST)
+
+    def fit_probs(self: AnyScaler, probs: Array, labels: Array, *, unknown_class: bool | None = None) -> AnyScaler:
+        """The same from probabilities (N, C), which may be 0; call it with `from_probs=True` then."""
+        p, y, unknown = self._checked("probs", probs, labels, unknown_class)
+        floor = zero_floor(p)
+        return self._fit_on(log_probs(p, floor), y, unknown, floor)
+
+    def _checked(
+        self, what: Literal["logits", "probs"], values: Array, labels: Array, unknown_class: bool | None
+    ) -> tuple[Tensor, Tensor, bool]:
+        name = f"{type(self).__name__}.{'fit' if what == 'logits' else 'fit_probs'}"
         unknown = self.needs_unknown_class if unknown_class is None else unknown_class
         if self.needs_unknown_class and not unknown:
-            raise ValueError(f"{name}.fit needs an unknown last column: use TemperatureScaling without one")
-        z, y = check_fit(logits, labels, name, unknown)
+            raise ValueError(f"{name} needs an unknown last column: use TemperatureScaling without one")
+        return *check_fit(values, labels, name, unknown, what), unknown
+
+    def _fit_on(self: AnyScaler, z: Tensor, y: Tensor, unknown: bool, floor: float) -> AnyScaler:
         fitted, self.report, limit = self._fit(z, y, unknown)
         self._remember(z.device, z.shape[1], fitted)
+        self.floor = floor
         if not (limit or self.report.converged):
             limit = (
                 f"stopped after {self.report.num_iterations} steps at a gradient norm of "
                 f"{self.report.gradient_norm:.1e}, above {CONVERGED:.0e}; the fit is usable but not converged"
             )
         if limit:
-            warnings.warn(f"{name}: {limit}", stacklevel=2)
+            warnings.warn(f"{type(self).__name__}: {limit}", stacklevel=3)
         return self
 
     def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
@@ -92,14 +137,28 @@ class Scaler(nn.Module):
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Scale, () or (C,) by column or (C, C) as a matrix, and shift, () or (C,), of the fitted map."""
-        raise NotImplementedError
+        raise ValueError(
+            f"{type(self).__name__} is no affine map of the logits, which a linear layer could hold: "
+            f"call the scaler behind the model, nn.Sequential(model, scaler)"
+        )
 
-    def forward(self, logits: Array) -> Tensor:
-        """Scaled logits, a tensor of the type and shape of the given ones."""
-        z = check_logits(logits, type(self).__name__, self._fitted_columns())
+    def forward(self, logits: Array, *, from_probs: bool = False) -> Tensor | npt.NDArray[Any]:
+        """Scaled logits of the type and shape of the given ones: an array for an array, else a tensor."""
+        name = type(self).__name__
+        z = check_logits(logits, name, self._fitted_columns())
         # Half precision would round the fitted numbers.
-        wide = z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
-        return self.transform(wide).to(z.dtype)
+        wide = z.float() if z.dtype in HALVES else z
+        if from_probs:
+            if _has_values(z):
+                check_probs(z, name)
+            wide = log_probs(wide, self.floor)
+        elif z.device.type == "cpu" and _has_values(z) and seem_probs(z):  # elsewhere a look would stop the device
+            warnings.warn(
+                f"{name} was called on rows that are >= 0 and sum to 1: pass from_probs=True if they are probabilities",
+                stacklevel=4,  # of whoever called the module
+            )
+        scaled = self.transform(wide).to(z.dtype)
+        return scaled.numpy() if isinstance(logits, np.ndarray) else scaled
 
     def transform(self, logits: Tensor) -> Tensor:
         """The same without a look at the logits: for compiled and exported programs."""
@@ -109,6 +168,7 @@ class Scaler(nn.Module):
     def fold(self, linear: nn.Linear) -> nn.Linear:
         """A new linear layer whose outputs are already scaled."""
         scaler, columns = type(self).__name__, self._fitted_columns()
+        self.affine()  # refuses for those that are not
         is_linear = isinstance(linear, nn.Linear)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_linear or linear.out_features != columns:
             raise ValueError(
@@ -131,19 +191,22 @@ class Scaler(nn.Module):
         return nn.functional.linear(z, scale) if scale.ndim == 2 else z * scale, shift
 
     def extra_repr(self) -> str:
-        """What was fitted: single numbers, and the number of columns."""
+        """What was fitted: single numbers, the number of columns, and after a fit on probabilities their floor."""
         if self.columns == 0:
             return "not fitted"
         numbers = [f"{name}={float(value):.4g}" for name, value in self.named_buffers() if value.ndim == 0]
-        return ", ".join([*numbers, f"columns={self.columns}"])
+        floor = [f"floor={self.floor:.4g}"] * (self.floor != LEAST)
+        return ", ".join([*numbers, f"columns={self.columns}", *floor])
 
     def get_extra_state(self) -> Tensor:
-        """The number of columns, saved with the buffers."""
-        return torch.tensor(self.columns)
+        """The number of columns, saved with the buffers; after a fit on probabilities with the floor behind it."""
+        columns = torch.tensor(self.columns)
+        return columns if self.floor == LEAST else torch.tensor([self.columns, self.floor], dtype=torch.float64)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Takes over a saved number of columns."""
-        self.columns = int(state)
+        """Takes over a saved number of columns, and a floor."""
+        self.columns = int(state.reshape(-1)[0])
+        self.floor = LEAST if state.ndim == 0 else float(state[1])
 
     def _fitted_columns(self) -> int:
         if self.columns == 0:
@@ -166,6 +229,17 @@ class Scaler(nn.Module):
         for name, value in values.items():
             self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype))
         self.columns = columns  # of the logits it was fitted on; 0 before
+
+
+def _has_values(logits: Tensor) -> bool:
+    """Whether the numbers can be looked at: not where a program is traced, nor where there are none."""
+    if torch.compiler.is_compiling() or logits.numel() == 0:
+        return False
+    try:
+        logits.reshape(-1)[0].item()
+    except RuntimeError:  # inside vmap, or on a tensor without values
+        return False
+    return True
 
 
 def _take_saved_shapes(scaler: nn.Module, saved: dict[str, Any], prefix: str, *_: object) -> None:
