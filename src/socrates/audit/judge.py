@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.abstention import Certificate, certify
-from socrates.metrics import BinStats, CalibrationTest, Corp, Direction, GroupGap, Interval, RiskCoverage
+from socrates.metrics import BinStats, CalibrationTest, Corp, Direction, GroupGap, Interval, RiskCoverage, Top
 
 from .measure import Measured
 from .recalibrate import Recalibrated, recalibrate
-from .sample import Sample
+from .rows import JudgedRows
 
 Array = NDArray[Any]
 NUM_RESAMPLES = 1000
@@ -29,7 +29,7 @@ class Judgement:
     """Everything that an audit says of one file."""
 
     label: str
-    sample: Sample = field(repr=False)  # what intervals, tests and scalers are made of
+    sample: JudgedRows = field(repr=False)  # what intervals, tests and scalers are made of
     measured: Measured = field(repr=False)
     values: Mapping[str, float]  # of all rows, by the names of the metrics
     intervals: Mapping[str, Interval]
@@ -45,23 +45,18 @@ class Judgement:
     worst: tuple[GroupGap, ...]
     groups: Mapping[str, tuple[GroupGap, ...]]
 
-    @property
-    def is_sample(self) -> bool:
-        """Whether only a part of the rows was judged."""
-        return len(self.sample) < self.measured.num_rows
-
 
 def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 0.1) -> Judgement:
     """The judgement of measured predictions; `risk` and `delta` are those of the certificate."""
-    sample = Sample.of(measured)
-    top, num_bins = sample.top, measured.meter.num_bins
+    sample = JudgedRows.of(measured)
+    top, num_bins = sample.top(), measured.meter.num_bins
     of_top = {"accuracy": metrics.accuracy, "ece": partial(metrics.ece, num_bins=num_bins)}
     of_rows = {} if sample.of_confidence else {"nll": metrics.nll, "brier": metrics.brier}
     resamples = NUM_RESAMPLES if len(sample) <= MANY_ROWS else NUM_RESAMPLES // 5
     intervals = {name: metrics.bootstrap(one, top, num_resamples=resamples) for name, one in of_top.items()}
     for name, one in of_rows.items():
-        intervals[name] = metrics.bootstrap(one, sample.prediction, sample.labels, num_resamples=resamples)
-    certificate, uncertified = certified(sample, risk, delta)
+        intervals[name] = metrics.bootstrap(one, sample.prediction(), sample.labels, num_resamples=resamples)
+    certificate, uncertified = certified(top, risk, delta)
     return Judgement(
         label=label,
         sample=sample,
@@ -72,7 +67,7 @@ def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 
         test=metrics.calibration_test(top),
         direction=metrics.direction(top, num_bins=num_bins),
         corp=metrics.corp(top),
-        bins=measured.meter.bins,
+        bins=BinStats(*measured.meter.state()["bins"]),
         curve=thinned(metrics.risk_coverage(top)),
         certificate=certificate,
         uncertified=uncertified,
@@ -82,12 +77,12 @@ def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 
     )
 
 
-def certified(sample: Sample, risk: float, delta: float) -> tuple[Certificate | None, str]:
+def certified(top: Top, risk: float, delta: float) -> tuple[Certificate | None, str]:
     """The certificate, or why there is none."""
-    if sample.top.weight is not None:
+    if top.weight is not None:
         return None, "rows have weights, and a certificate counts each of them once"
     try:
-        return certify(sample.top.confidence, sample.top.correct, risk, delta), ""
+        return certify(top.confidence, top.correct, risk, delta), ""
     except ValueError as error:
         return None, str(error)
 

@@ -12,7 +12,7 @@ from socrates import metrics, scaling
 from socrates.metrics import Decomposition
 from socrates.scaling import Scaler
 
-from .sample import Sample
+from .rows import JudgedRows
 
 FEWEST_ROWS = 20  # in a half
 MOST_VALUES = 2**21  # that scalers are fitted on
@@ -33,7 +33,7 @@ class Recalibrated:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
-def recalibrate(sample: Sample, seed: int = 0) -> Recalibrated:
+def recalibrate(sample: JudgedRows, seed: int = 0) -> Recalibrated:
     """Scalers compared on a held-out half; the winner is chosen on the other half alone."""
     order = np.random.default_rng(seed).permutation(len(sample))
     fit, held_out = sample.take(order[: len(order) // 2]), sample.take(order[len(order) // 2 :])
@@ -49,7 +49,7 @@ def recalibrate(sample: Sample, seed: int = 0) -> Recalibrated:
     return Recalibrated()
 
 
-def scores(sample: Sample, logits=None) -> dict[str, float]:
+def scores(sample: JudgedRows, logits=None) -> dict[str, float]:
     """The numbers that scalers are compared by."""
     prediction, top = sample.prediction(logits), sample.top(logits)
     given = {"sample_weight": sample.weight}

@@ -43,10 +43,9 @@ class JudgedRows:
         of_confidence = layout.kind == "confidence"
         values = np.stack([1 - rows.values, rows.values], axis=1) if of_confidence else rows.values
         logits = values if layout.kind == "logits" else np.log(np.maximum(values, TINY))
-        labels = rows.correct.astype(np.int64) if of_confidence else rows.labels
+        labels = rows.labels.astype(np.int64)
         classes = WRONG_OR_RIGHT if of_confidence else layout.classes
-        reading = measured.reading if layout.unknown else None
-        return cls(logits, labels, classes, reading, of_confidence, rows.weight, rows.positions, rows.groups)
+        return cls(logits, labels, classes, measured.reading, of_confidence, rows.weight, rows.positions, rows.groups)
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -95,7 +95,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "rows": {
             "read": measured.num_rows,
             "left_out": measured.bad.count,
-            "why": list(measured.bad.words),
+            "why": measured.bad.words if measured.bad.count else None,
             "judged": len(one.sample),
         },
         "understood": measured.layout.words,

@@ -119,7 +119,7 @@ def reading_table(files: Sequence[Judgement]) -> Table:
     rows: list[Row] = []
     for one in files:
         bad = one.measured.bad
-        left_out = "; ".join(bad.words) if bad.count else NOTHING
+        left_out = bad.words if bad.count else NOTHING
         counts = [Cell(value, form=",.0f") for value in (one.measured.num_rows, bad.count, len(one.sample))]
         rows.append(Row((one.label,), (*counts, one.measured.layout.words, left_out)))
     heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Why left out")

@@ -57,9 +57,9 @@ def show_audit(made: Audit) -> None:
     for one in made.files:
         for sentence in answer(one):
             console.print(Text(sentence))
-        for words in one.measured.bad.words:
-            show(f"{one.label}: {words}", "left out: ", "yellow")
-        if one.is_sample:
+        if one.measured.bad.count:
+            show(f"{one.label}: {one.measured.bad.words}", "note: ", "yellow")
+        if one.measured.is_sample:
             show(f"intervals, tests and scalers are of {len(one.sample):,} random rows of {one.measured.num_rows:,}")
         console.print()
     for name, table in tables_of(made).items():
