@@ -72,9 +72,11 @@ def open_weight(weight: ArrayLike | None, num_samples: int, name: str = "sample_
         at = int(wrong.argmax())
         todo = "a weight of 0 leaves a sample out"
         raise ValueError(f"{name} holds {array[at]:.6g} at position {at}, expected finite values >= 0: {todo}")
-    if not 0 < array.sum() < np.inf:
-        given = f"{name} sums to {array.sum():.6g}"
-        raise ValueError(f"{given}, expected a finite sum above 0: give some sample a weight, and divide huge ones")
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if not 0 < total < np.inf:
+        todo = "give some sample a weight, and divide huge ones"
+        raise ValueError(f"{name} sums to {total:.6g}, expected a finite sum above 0: {todo}")
     return None if (array == 1).all() else array
 
 

@@ -72,8 +72,8 @@ def bin_index(values: Array, num_bins: int) -> Array:
     """
     lower, upper = _limits(num_bins, values.dtype)
     index = np.minimum((values * num_bins).astype(np.intp), num_bins - 1)
-    index -= values <= lower[index]
-    index += values > upper[index]
+    index -= values <= lower.take(index)
+    index += values > upper.take(index)
     return index
 
 

@@ -165,12 +165,13 @@ class Samples:
             return confidence[rows], predicted[rows] == labels
         best = picked(chunk, labels)
         correct = best > _MAJORITY
-        unsure = np.flatnonzero(~correct)
+        unsure = (~correct).nonzero()[0]
         if 2 * len(unsure) > len(chunk):
-            unsure = slice(None)  # a view in the place of a copy
-        searched = chunk[unsure]
+            predicted = chunk.argmax(axis=1)
+            return picked(chunk, predicted), predicted == labels
+        searched = chunk.take(unsure, axis=0)  # less than half the time of chunk[unsure]
         predicted = searched.argmax(axis=1)
-        best[unsure], correct[unsure] = picked(searched, predicted), predicted == labels[unsure]
+        best[unsure], correct[unsure] = picked(searched, predicted), predicted == labels.take(unsure)
         return best, correct
 
 
