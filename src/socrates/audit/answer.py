@@ -1,6 +1,6 @@
 """The answer of an audit in two sentences: can the confidence be trusted, and what would make it better."""
 
-from socrates.scaling import SCALERS
+from socrates.report.vocabulary import scaler_of
 
 from .judge import Judgement
 
@@ -22,7 +22,7 @@ def verdict(judged: Judgement) -> str:
         rows = f"{len(judged.sample):,} rows"
         return f"{judged.label} is calibrated as far as {rows} can tell: {measured}."
     extent = "is slightly miscalibrated" if ece - floor < SLIGHT else "is not calibrated"
-    return f"{judged.label} {extent}: {measured}, and it is {judged.direction.words}."
+    return f"{judged.label} {extent}: {measured}, and it is {judged.direction}."
 
 
 def remedy(judged: Judgement) -> str:
@@ -33,12 +33,9 @@ def remedy(judged: Judgement) -> str:
 def scaled(judged: Judgement) -> str:
     """What the best scaler does to ECE and NLL on rows that it was not fitted on."""
     made = judged.recalibrated
-    if not made.scores:
-        return made.skipped.get("all", "No scaler was tried")
-    if made.winner == "none":
-        return "No scaler is clearly better than none on held-out rows"
-    before, after = made.scores["none"], made.scores[made.winner]
-    title = SCALERS[made.winner].title
+    if made.reason:
+        return made.reason
+    before, after, title = made.before, made.after, scaler_of(made.winner).long
     changes = f"the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
     changes += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
     return f"{title[0].upper()}{title[1:]} takes {changes} on held-out rows"
@@ -50,8 +47,8 @@ def certified(judged: Judgement) -> str:
     if made is None:
         return f"no threshold is certified: {judged.uncertified}"
     return (
-        f"answers with a confidence of at least {made.threshold:.3f} ({percent(made.coverage)} of the rows) are wrong in "
-        f"at most {100 * made.risk:g} %, certified with probability {1 - made.delta:g}"
+        f"answers with a confidence of at least {made.threshold:.3f} ({percent(made.coverage)} of the rows) are wrong "
+        f"in at most {100 * made.risk:g} %, certified with probability {1 - made.delta:g}"
     )
 
 

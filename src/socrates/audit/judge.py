@@ -73,7 +73,7 @@ def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 
         uncertified=uncertified,
         recalibrated=recalibrate(sample),
         worst=sample.worst_classes(),
-        groups={name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()},
+        groups=worst_groups(sample, top),
     )
 
 
@@ -85,6 +85,13 @@ def certified(top: Top, risk: float, delta: float) -> tuple[Certificate | None, 
         return certify(top.confidence, top.correct, risk, delta), ""
     except ValueError as error:
         return None, str(error)
+
+
+def worst_groups(sample: JudgedRows, top: Top) -> dict[str, tuple[GroupGap, ...]]:
+    """The groups of each column, the most surely wrong first; none where rows have weights."""
+    if top.weight is not None:
+        return {}
+    return {name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()}
 
 
 def thinned(curve: RiskCoverage) -> RiskCoverage:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from socrates import scaling
 from socrates.experiment import Part
 from socrates.records import Evaluation
 from socrates.report.figures import reliability
-from socrates.report.figures.chart import Chart, Json, figure, pen, scatter
+from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
 from socrates.report.markup import asset
 from socrates.report.page import composed, methods_of, page_of, write_page
 from socrates.report.results import Results
@@ -18,8 +20,8 @@ from socrates.report.vocabulary import COLOURS, USUAL_READING
 
 from .answer import answer
 from .judge import Judgement
-from .tables import tables_of
 from .run import Audit
+from .tables import tables_of
 
 LEAD = "How far the confidence of these predictions can be trusted, whatever made them."
 
@@ -50,6 +52,11 @@ def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -
         shown = (curve.coverage, curve.risk, curve.threshold)
         drawn = {"mode": "lines", "line": pen(style, 2)}
         traces.append(scatter(one.label, style, curve.coverage, curve.risk, shown, hover, **drawn))
+        if made := one.certificate:
+            point = ([made.coverage], [made.num_errors / made.num_accepted], [made.threshold])
+            dot = {"mode": "markers", "marker": mark(style, 11)}
+            said = f"certified: at most {100 * made.risk:g} % wrong<br>{hover}"
+            traces.append(scatter(one.label, style, *map(np.array, point[:2]), [*map(np.array, point)], said, **dot))
     axes = {
         "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
         "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
@@ -68,9 +75,7 @@ def audit_page(made: Audit) -> Json:
         "reliability": reliability.charts(members, look),
         "risk": [risk_coverage_chart(files, look)],
     }
-    tables = {
-        name: {USUAL_READING: to_html(table, methods=methods)} for name, table in tables_of(made).items()
-    }
+    tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in tables_of(made).items()}
     shown = [one for one in sections if one["name"] in {*charts, *tables}]
     answers = [(one.label, answer(one)) for one in files]
     setting = composed("", methods, shown, charts, tables, answers=answers)

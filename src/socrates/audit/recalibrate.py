@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,48 +15,66 @@ from socrates.scaling import Scaler
 
 from .rows import JudgedRows
 
-FEWEST_ROWS = 20  # in a half
-MOST_VALUES = 2**21  # that scalers are fitted on
-MOST_ROWS = 20_000
+FEWEST_ROWS = 20  # of a half
+MOST_ROWS, MOST_VALUES = 20_000, 2**21  # that scalers are fitted on
+SCORES = ("nll", "brier")
 
 
 @dataclass(frozen=True)
 class Recalibrated:
-    """Scores on the held-out half before ("none") and after each scaler, and the one to use, fitted on all rows.
+    """Numbers of the held-out half before ("none") and after each scaler, and the one to use.
 
-    `winner` is "none" where no scaler is clearly better; `skipped` says why a scaler was not tried.
+    Which one that is, the other half alone has decided, so that its numbers are honest; `scaler` is of this kind, but
+    fitted on rows of both halves. `parts` splits the scores of the held-out half by it.
     """
 
-    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    numbers: Mapping[str, Mapping[str, float]]
     winner: str = "none"
     scaler: Scaler | None = None
-    parts: Mapping[str, Decomposition] = field(default_factory=dict)  # of nll and brier, by the winner
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, Decomposition] = field(default_factory=dict)
+    reason: str = ""  # why nothing was tried
+
+    @property
+    def before(self) -> Mapping[str, float]:
+        """The held-out half as it is."""
+        return self.numbers["none"]
+
+    @property
+    def after(self) -> Mapping[str, float]:
+        """The held-out half under the scaler to use."""
+        return self.numbers[self.winner]
 
 
-def recalibrate(sample: JudgedRows, seed: int = 0) -> Recalibrated:
-    """Scalers compared on a held-out half; the winner is chosen on the other half alone."""
-    order = np.random.default_rng(seed).permutation(len(sample))
-    fit, held_out = sample.take(order[: len(order) // 2]), sample.take(order[len(order) // 2 :])
+def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
+    """Scalers compared on held-out rows."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    fit, held_out = rows.take(order[: len(rows) // 2]), rows.take(order[len(rows) // 2 :])
+    numbers = {"none": numbers_of(held_out)}
     if len(fit) < FEWEST_ROWS or len(np.unique(fit.labels)) < 2:
-        why = f"{len(sample)} rows are too few to fit a scaler on one half and try it on the other"
-        return Recalibrated({"none": scores(held_out)}, skipped={"all": why})
-    few = min(MOST_ROWS, max(FEWEST_ROWS, MOST_VALUES // fit.logits.shape[1]))
-    fit, unknown = fit.take(slice(few)), sample.reading is not None
+        why = f"{len(rows)} rows are too few to fit a scaler on one half and try it on the other"
+        return Recalibrated(numbers, reason=why)
+    fit = fit.take(slice(most_rows(rows)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        chosen = scaling.best(fit.logits, fit.labels, unknown_class=unknown)
-        ...
-    return Recalibrated()
+        chosen = scaling.best(fit.logits, fit.labels, unknown_class=rows.has_unknown)
+        for name, scaler in chosen.fitted.items():
+            numbers[name] = numbers_of(held_out, scaler(held_out.logits))
+        few = rows.take(order[: most_rows(rows)])
+        final = chosen.make().fit(few.logits, few.labels, unknown_class=rows.has_unknown)
+    recalibrated = held_out.prediction(chosen.scaler(held_out.logits))
+    given = held_out.prediction(), recalibrated, held_out.labels
+    parts = {score: metrics.decompose(score, *given, sample_weight=held_out.weight) for score in SCORES}
+    return Recalibrated(numbers, chosen.name, final, parts)
 
 
-def scores(sample: JudgedRows, logits=None) -> dict[str, float]:
-    """The numbers that scalers are compared by."""
-    prediction, top = sample.prediction(logits), sample.top(logits)
-    given = {"sample_weight": sample.weight}
-    return {
-        "accuracy": metrics.accuracy(top),
-        "ece": metrics.ece(top),
-        "nll": metrics.nll(prediction, sample.labels, **given),
-        "brier": metrics.brier(prediction, sample.labels, **given),
-    }
+def most_rows(rows: JudgedRows) -> int:
+    """How many rows scalers are fitted on at most: wide ones are fewer."""
+    return min(MOST_ROWS, max(FEWEST_ROWS, MOST_VALUES // rows.logits.shape[1]))
+
+
+def numbers_of(rows: JudgedRows, logits: Any = None) -> dict[str, float]:
+    """What scalers are compared by."""
+    top, prediction = rows.top(logits), rows.prediction(logits)
+    of_rows = {"nll": metrics.nll, "brier": metrics.brier}
+    found = {name: metric(prediction, rows.labels, sample_weight=rows.weight) for name, metric in of_rows.items()}
+    return {"accuracy": metrics.accuracy(top), "ece": metrics.ece(top), **found}

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from socrates import metrics
-from socrates.metrics import GroupGap, Prediction, Reading, Top
+from socrates.metrics import GroupGap, Prediction, Top
+from socrates.metrics.predictions import Reading
 
 from .measure import Measured
 
@@ -50,6 +51,11 @@ class JudgedRows:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the last column is belief in unknown."""
+        return self.reading is not None
+
     def take(self, index: Any) -> JudgedRows:
         """The rows at these positions."""
         weight = None if self.weight is None else self.weight[index]
@@ -71,7 +77,7 @@ class JudgedRows:
         return Top.of(confidence, correct, self.weight)
 
     def worst_classes(self) -> tuple[GroupGap, ...]:
-        """How far the confidence of each answer is off, the surest first; none where answers are not known."""
-        if self.of_confidence:
+        """How far the confidence in each class is off, the surest first; none where answers are unknown or weighted."""
+        if self.of_confidence or self.weight is not None:
             return ()
         return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.classes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from .judge import Judgement, judge
 from .measure import measure
 from .pairs import Difference, compare
 from .read import open_predictions
+
+MANY_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def audit(
     *,
     risk: float = 0.05,
     delta: float = 0.1,
+    workers: int | None = None,
     tell: Callable[[str], None] = lambda words: None,
     reading: Mapping[str, Any] | None = None,
     measuring: Mapping[str, Any] | None = None,
@@ -47,11 +51,19 @@ def audit(
     """Judge predictions on disk: one file, or several that are compared row by row.
 
     `reading` goes to `open_predictions`, `measuring` to `measure`; `tell` hears which file is read and how far.
+    `workers` are the processes that read the parts of a file, as many as there are cores for a large one.
     """
     files: list[Judgement] = []
     for label, path in zip(labels_of(paths), paths, strict=True):
         source = open_predictions(path, **(reading or {}))
-        measured = measure(source, **(measuring or {}), tell=lambda rows, label=label: tell(f"{label}: {rows:,} rows"))
+        # Processes take seconds to start: a small file is read before they would have.
+        several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
+        measured = measure(
+            source,
+            workers=workers or several,
+            tell=lambda rows, label=label: tell(f"{label}: {rows:,} rows"),
+            **(measuring or {}),
+        )
         tell(f"{label}: judging")
         files.append(judge(measured, label, risk=risk, delta=delta))
     tell("comparing")
@@ -85,8 +97,10 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "calibration_test": {"p_value": one.test.p_value, "statistic": one.test.statistic, "floor": one.test.floor},
         "direction": {"over": one.direction.over, "under": one.direction.under, "signed": one.direction.signed},
         "corp": {name: getattr(one.corp, name) for name in ("score", "mcb", "dsc", "unc")},
-        "decomposition": {name: asdict(parts) for name, parts in made.parts.items()},
-        "scalers": made.scores,
+        "decomposition": {
+            name: {**asdict(parts), "calibration": parts.calibration} for name, parts in made.parts.items()
+        },
+        "scalers": made.numbers,
         "scaler_to_use": made.winner,
         "certificate": None if one.certificate is None else asdict(one.certificate),
         "uncertified": one.uncertified or None,

@@ -1,5 +1,6 @@
 """The tables of an audit: for the page, as files, and in the terminal."""
 
+import math
 from collections.abc import Sequence
 
 from socrates.metrics import GroupGap
@@ -36,9 +37,13 @@ def metrics_table(files: Sequence[Judgement]) -> Table:
             if name not in one.values:
                 continue
             found = one.intervals.get(name)
-            number = [one.values[name], *((found.low, found.high) if found else (float("nan"),) * 2)]
+            number = [one.values[name], *((found.low, found.high) if found else (math.nan, math.nan))]
             cells = [Cell(spec.factor * value, form=spec.form) for value in number]
             rows.append(Row((one.label, spec.head), (*cells, spec.meaning)))
+            if name == "ece":
+                floor = METRICS["ece_floor"]
+                cells = [Cell(floor.factor * one.floor, form=floor.form), *[Cell(math.nan)] * 2]
+                rows.append(Row((one.label, f"{spec.short} by chance (%)"), (*cells, floor.meaning)))
     return Table("metrics", "Metrics", ("File", "Metric", "Value", "95 % from", "95 % to", "Meaning"), tuple(rows))
 
 
@@ -47,11 +52,9 @@ def scaler_table(files: Sequence[Judgement]) -> Table:
     specs = [METRICS[name] for name in SCORES]
     rows: list[Row] = []
     for one in files:
-        made = one.recalibrated.scores
+        made = one.recalibrated.numbers
         places = {
-            spec.name: emphasis(
-                [spec.factor * of[spec.name] for of in made.values()], spec.larger_is_better, spec.form
-            )
+            spec.name: emphasis([spec.factor * of[spec.name] for of in made.values()], spec.larger_is_better, spec.form)
             for spec in specs
         }
         for at, (name, of) in enumerate(made.items()):
@@ -66,20 +69,26 @@ def scaler_table(files: Sequence[Judgement]) -> Table:
 
 
 def decomposition_table(files: Sequence[Judgement]) -> Table:
-    """What of each score a scaler takes away, and what it cannot; and the CORP parts of the Brier score of answers."""
+    """What part of each score is miscalibration; for answers being right or not also what they can tell apart."""
     rows: list[Row] = []
     for one in files:
-        for name, parts in one.recalibrated.parts.items():
-            numbers = (parts.total, parts.refinement, parts.calibration)
-            cells = [Cell(value, form=".4f") for value in numbers]
-            words = "refinement is what is left after the scaler; calibration is what it takes away"
-            rows.append(Row((one.label, f"{METRICS[name].short}: total, refinement, calibration"), (*cells, words)))
+        split = {
+            METRICS[name].short: (parts.total, parts.calibration, parts.refinement, math.nan, math.nan)
+            for name, parts in one.recalibrated.parts.items()
+        }
         corp = one.corp
-        cells = [Cell(value, form=".4f") for value in (corp.unc, corp.dsc, corp.mcb)]
-        words = f"Brier score of being right {corp.score:.4f} = uncertainty - discrimination + miscalibration"
-        rows.append(Row((one.label, "CORP: uncertainty, discrimination, miscalibration"), (*cells, words)))
-    heads = ("File", "Parts", "first", "second", "third", "Meaning")
-    return Table("decomposition", "Decomposition", heads, tuple(rows))
+        split["Brier score of being right"] = (corp.score, corp.mcb, corp.unc - corp.dsc, corp.unc, corp.dsc)
+        rows += [
+            Row((one.label, name), tuple(Cell(value, form=".4f") for value in parts)) for name, parts in split.items()
+        ]
+    heads = ("File", "Score", "Total", "Calibration", "Refinement", "Uncertainty", "Discrimination")
+    notes = (
+        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the scaler "
+        "to use takes away; it is negative where that does harm.",
+        "Of the last, on all rows that were judged, it is what the best monotone curve takes away (CORP), and "
+        "refinement = uncertainty - discrimination.",
+    )
+    return Table("decomposition", "Decomposition", heads, tuple(rows), notes)
 
 
 def worst_table(files: Sequence[Judgement]) -> Table:
@@ -90,8 +99,8 @@ def worst_table(files: Sequence[Judgement]) -> Table:
             rows += [_gap_row(one.label, kind, gap) for gap in found[:SHOWN]]
     heads = ("File", "By", "Which", "Rows", "Confidence (%)", "Accuracy (%)", "Gap (points)", "95 % from", "95 % to")
     notes = (
-        "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that were "
-        "looked at: a gap whose interval leaves out 0 is real.",
+        "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that "
+        "were looked at: a gap whose interval leaves out 0 is real.",
     )
     return Table("worst", "Worst classes and groups", heads, tuple(rows), notes)
 

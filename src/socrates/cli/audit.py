@@ -32,6 +32,7 @@ def run_audit(options: Options) -> None:
             options.files,
             risk=options.risk,
             delta=options.delta,
+            workers=options.workers,
             reading=options.as_read,
             measuring=options.as_measured,
             tell=lambda words: bar.update(task, description=words),
@@ -64,7 +65,8 @@ def show_audit(made: Audit) -> None:
         console.print()
     for name, table in tables_of(made).items():
         if name in IN_TERMINAL and table.rows:
-            show_table(table)
+            alone = len(made.files) == 1 and table.heads[0] == "File"
+            show_table(table.without_first_key() if alone else table)
     if made.not_compared:
         show(made.not_compared, "note: ", "yellow")
 

@@ -138,7 +138,7 @@ class Audit:
     num_bins: int = 15  # Bins of the calibration errors.
     sample: int = 200_000  # Rows, at most, for what cannot be done in one pass: intervals, tests, scalers.
     seed: int = 0  # Which rows those are.
-    workers: int | None = None  # Processes that read the parts of a file; as many as there are cores if not given.
+    workers: int | None = None  # Processes that read the parts of a file; as many as there are cores for large ones.
     strict: bool = False  # Take the first bad row for an error, instead of leaving bad rows out.
     json: bool = False  # Print one JSON object, alone, on standard output.
     fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
@@ -161,7 +161,7 @@ class Audit:
     @property
     def as_measured(self) -> dict[str, Any]:
         """How they are measured, in the words of `measure`."""
-        return {name: getattr(self, name) for name in ("workers", "sample", "seed", "num_bins", "strict", "reading")}
+        return {name: getattr(self, name) for name in ("sample", "seed", "num_bins", "strict", "reading")}
 
 
 @dataclass
