@@ -37,13 +37,14 @@ LAYERS = {
     "export": {"files", "predictor"},
     "engine": FOUNDATIONS
     | {"contracts", "data", "experiment", "files", "methods", "models", "names", "predictor", "records"},
+    "audit": {"abstention", "files", "metrics", "report", "scaling"},  # beside the engine, which does not see it
     "report": {"files", "records", "experiment", "metrics", "pareto", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
     "paper": {"experiment", "names", "engine", "report", "records", "pareto"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"card", "data", "engine", "experiment", "export", "methods", "models", "names", "paper", "predictor"}
-    | {"quickstart", "records", "report"},
+    | {"audit", "quickstart", "records", "report"},
 }
 
 

@@ -46,7 +46,7 @@ class ArrayReader(Reader):
         with readable(self.path, ValueError):
             if self.path.suffix == ".npy":
                 return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
-            with np.load(self.path) as stored:
+            with open(self.path, "rb") as file, np.load(file) as stored:
                 return {name: stored[name] for name in stored.files}
 
     def first_rows(self) -> Mapping[str, Column]:

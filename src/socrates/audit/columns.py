@@ -116,5 +116,6 @@ class Layout:
         >>> pets.class_numbers(Coded.of(["dog", 0, None, "bird", True]))
         array([ 1,  0, -1, -2,  1])
         """
-        told = {"false": 0, "true": 1} | self.numbers if len(self.classes) == 2 else self.numbers
-        return np.array([*(told.get(name, NO_CLASS) for name in labels.names), MISSING])[labels.codes]
+        answers = {"false": 0, "true": 1} if len(self.classes) == 2 else {}
+        numbers = [self.numbers.get(name, answers.get(name.lower(), NO_CLASS)) for name in labels.names]
+        return np.array([*numbers, MISSING])[labels.codes]

@@ -81,6 +81,7 @@ def _serve(connection: Connection, work: Callable[[Task], Result], tasks: Sequen
     """What a process does."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     torch.set_num_threads(1)
     for place, task in tasks:
         try:

@@ -101,7 +101,7 @@ class Source:
             for row in rows[:NAMED]:
                 label = words.names[int(words.codes[row])] if fault == OTHER_LABEL else ""
                 first.append((int(table.lines[row]), described(fault, values[row], label)))
-        reasons = Counter({UNREADABLE: len(table.broken), **{fault: len(rows) for fault, rows in faults.items()}})
+        reasons = Counter({fault: len(rows) for fault, rows in faults.items()} | {UNREADABLE: len(table.broken)})
         bad = BadRows(self.reader.unit, +reasons, tuple(sorted(first)[:NAMED]))
         if len(rounded):
             values = np.array(values)  # the file's own memory cannot be written to
@@ -198,7 +198,7 @@ def _words(table: Table, name: str | None) -> Coded:
 
 def _values(table: Table, layout: Layout) -> Array:
     """The values of the classes (N, C), unknown behind them; or (N,) confidence."""
-    columns = [_floats(table.columns[name]) for name in layout.columns]
+    columns = [_floats(table.columns[name], layout.is_matrix) for name in layout.columns]
     if layout.kind == "confidence":
         return columns[0]
     if layout.is_score:
@@ -214,9 +214,11 @@ def _values(table: Table, layout: Layout) -> Array:
     return values
 
 
-def _floats(column: Any) -> Array:
-    """float32 of float32 and half precision, float64 of all others; NaN of words."""
+def _floats(column: Any, is_matrix: bool) -> Array:
+    """float32 of float32 and half precision, float64 of all others; NaN of what are no numbers."""
     if isinstance(column, Coded):
+        return np.full(len(column), np.nan)
+    if column.ndim == 2 and not is_matrix:
         return np.full(len(column), np.nan)
     return column.astype(np.float32 if column.dtype in (np.float16, np.float32) else np.float64, copy=False)
 

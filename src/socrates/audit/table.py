@@ -97,7 +97,7 @@ def numbers_of(values: Sequence[Any]) -> Array:
     except (TypeError, ValueError):
         pass
     widths = [len(value) for value in values if isinstance(value, list)]
-    if not widths:
+    if 2 * len(widths) <= len(values):
         return np.array([_number_of(value) for value in values])
     width = max(set(widths), key=widths.count)
     lost = [np.nan] * width
@@ -126,7 +126,19 @@ def guessed(values: Sequence[Any]) -> Column:
         return np.array(values)
     if kinds == {int} and len(there) == len(values) and max(map(abs, there)) < 1 << 62:
         return np.array(values, np.int64)
-    return numbers_of(values) if kinds and kinds <= {int, float, list} else Coded.of(values)
+    return numbers_of(values) if kinds and kinds <= {int, float, list} else numbers_if_most(Coded.of(values))
+
+
+def numbers_if_most(column: Column) -> Column:
+    """Words as numbers where most of them are: a few bad rows do not make a column one of words.
+
+    >>> numbers_if_most(Coded.of(["0.5", "0.25", "oops"]))
+    array([0.5 , 0.25,  nan])
+    """
+    if not isinstance(column, Coded) or not column.names:
+        return column
+    numbers = np.append(numbers_of(column.names), np.nan)[column.codes]
+    return numbers if np.isfinite(numbers).mean() > 0.5 else column
 
 
 def of_arrow(column: Any, as_words: bool) -> Column:

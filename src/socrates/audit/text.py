@@ -15,7 +15,7 @@ import numpy as np
 from socrates.metrics.predictions import Array
 
 from .reader import FIRST_ROWS, Part, Reader, need_arrow, readable, refuse_duplicates
-from .table import Coded, Column, Table, guessed, numbers_of, of_arrow
+from .table import Coded, Column, Table, guessed, numbers_if_most, numbers_of, of_arrow
 
 BLOCK_BYTES = 1 << 23
 NEWLINE, RETURN, QUOTE = b'\n\r"'
@@ -48,7 +48,8 @@ class CsvReader(Reader):
             if block is None:
                 return {}
             table, _ = self._parsed(block.first(FIRST_ROWS).data, {}, self.names)
-        return {name: of_arrow(table.column(name).combine_chunks(), as_words=False) for name in self.names}
+        columns = {name: of_arrow(table.column(name).combine_chunks(), as_words=False) for name in self.names}
+        return {name: numbers_if_most(column) for name, column in columns.items()}
 
     def tables(self, part: Part, numbers: Sequence[str], words: Sequence[str]) -> Iterator[Table]:
         row, line = 0, 2  # the header is line 1

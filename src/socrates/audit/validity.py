@@ -134,7 +134,7 @@ def _written_with_few_digits(rows: Array, sums: Array, dtype: Any) -> Array:
     for digits in range(2, 6):
         scaled = rows * 10**digits
         whole = np.abs(scaled - np.rint(scaled)).max(axis=1, initial=0) < 10**digits * 2 * np.finfo(dtype).eps
-        fits |= whole & (np.abs(sums - 1) <= min(HALF_TOLERANCE, 0.501 * rows.shape[1] / 10**digits))
+        fits |= whole & (np.abs(sums - 1) <= 1.001 * min(HALF_TOLERANCE, 0.5 * rows.shape[1] / 10**digits))
     return fits
 
 
