@@ -1,5 +1,9 @@
 """Post-hoc calibration: scalers that are fitted on held-out logits and then called on new ones."""
 
+from socrates.scaling.beta import BetaScaling
+from socrates.scaling.ensemble import EnsembleTemperatureScaling
+from socrates.scaling.files import load, save
+from socrates.scaling.isotonic import IsotonicScaling
 from socrates.scaling.matrix import MatrixScaling
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import FitReport, Scaler
@@ -12,6 +16,10 @@ SCALERS: dict[str, type[Scaler]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "readout": ReadoutScaling,
+    "ensemble": EnsembleTemperatureScaling,
+    "isotonic": IsotonicScaling,
+    "beta": BetaScaling,
 }
 
-__all__ = ["SCALERS", "FitReport", "MatrixScaling", "ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling"]
+__all__ = ["SCALERS", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling", "MatrixScaling"]
+__all__ += ["ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling", "load", "save"]
