@@ -3,6 +3,7 @@
 from socrates.scaling.matrix import MatrixScaling
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import FitReport, Scaler
+from socrates.scaling.structured import StructuredScaling
 from socrates.scaling.temperature import TemperatureScaling
 from socrates.scaling.vector import VectorScaling
 
@@ -12,6 +13,16 @@ SCALERS: dict[str, type[Scaler]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "readout": ReadoutScaling,
+    "structured": StructuredScaling,
 }
 
-__all__ = ["SCALERS", "FitReport", "MatrixScaling", "ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling"]
+__all__ = [
+    "SCALERS",
+    "FitReport",
+    "MatrixScaling",
+    "ReadoutScaling",
+    "Scaler",
+    "StructuredScaling",
+    "TemperatureScaling",
+    "VectorScaling",
+]

@@ -52,7 +52,7 @@ class Scaler(nn.Module):
 
     >>> from socrates.scaling import SCALERS
     >>> [kind.short for kind in SCALERS.values()], [kind.title for kind in SCALERS.values() if kind.needs_unknown_class]
-    (['TS', 'VS', 'MS', 'RS'], ['readout scaling'])
+    (['TS', 'VS', 'MS', 'RS', 'SS'], ['readout scaling'])
     """
 
     title: ClassVar[str]
