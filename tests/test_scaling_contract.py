@@ -17,6 +17,7 @@ from socrates.scaling import (
     IsotonicScaling,
     MatrixScaling,
     ReadoutScaling,
+    StructuredScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -26,7 +27,9 @@ PAIRS, SIDES = sampled(600, 2, 1.7)
 
 every_scaler = pytest.mark.parametrize("make", SCALERS.values())
 not_affine = pytest.mark.parametrize("make", [SCALERS[name] for name in ("ensemble", "isotonic", "beta")])
-affine = pytest.mark.parametrize("make", [SCALERS[name] for name in ("temperature", "vector", "matrix", "readout")])
+affine = pytest.mark.parametrize(
+    "make", [SCALERS[name] for name in ("temperature", "vector", "matrix", "readout", "structured")]
+)
 
 
 @pytest.fixture
@@ -41,6 +44,7 @@ def test_every_scaler_has_its_printed_names():
         ("vector", "vector scaling", "VS"),
         ("matrix", "matrix scaling", "MS"),
         ("readout", "readout scaling", "RS"),
+        ("structured", "structured scaling", "SS"),
         ("ensemble", "ensemble temperature scaling", "ETS"),
         ("isotonic", "isotonic regression", "IR"),
         ("beta", "beta calibration", "BC"),
@@ -67,6 +71,9 @@ def test_repr_shows_what_was_fitted():
     for make in (VectorScaling, MatrixScaling):
         fitted = make(0.5).fit(LOGITS, LABELS)
         assert repr(fitted) == f"{make.__name__}(regularization=0.5, strength=0.5, columns=5)"
+    assert repr(StructuredScaling(0.5)) == "StructuredScaling(structure='full', strength=0.5, not fitted)"
+    fitted = StructuredScaling(0.5, "diagonal").fit(LOGITS, LABELS)
+    assert repr(fitted) == "StructuredScaling(structure='diagonal', strength=0.5, columns=5)"
 
 
 @every_scaler
@@ -84,9 +91,9 @@ def test_converged_is_a_gradient_below_a_millionth(gradient_norm, converged):
     assert FitReport(1, 1, gradient_norm, 1.0, 1.0).converged is converged
 
 
-@pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling, MatrixScaling, StructuredScaling])
 def test_a_warning_that_is_an_error_leaves_the_fit_whole(make):
-    scaler = make(*[None] * (make is not TemperatureScaling))
+    scaler = make(*{VectorScaling: [None], MatrixScaling: [None], StructuredScaling: [0.0]}.get(make, []))
     with pytest.raises(UserWarning, match=f"{make.__name__}: .*falls for ever"):
         scaler.fit(LOGITS, LOGITS.argmax(dim=1))
     assert scaler.report.nll_after == pytest.approx(float(nll(scaler(LOGITS.double()), LOGITS.argmax(dim=1))), abs=1e-6)

@@ -7,6 +7,7 @@ from socrates.scaling.isotonic import IsotonicScaling
 from socrates.scaling.matrix import MatrixScaling
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import FitReport, Scaler
+from socrates.scaling.structured import StructuredScaling
 from socrates.scaling.temperature import TemperatureScaling
 from socrates.scaling.vector import VectorScaling
 
@@ -16,10 +17,11 @@ SCALERS: dict[str, type[Scaler]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "readout": ReadoutScaling,
+    "structured": StructuredScaling,
     "ensemble": EnsembleTemperatureScaling,
     "isotonic": IsotonicScaling,
     "beta": BetaScaling,
 }
 
 __all__ = ["SCALERS", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling", "MatrixScaling"]
-__all__ += ["ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling", "load", "save"]
+__all__ += ["ReadoutScaling", "Scaler", "StructuredScaling", "TemperatureScaling", "VectorScaling", "load", "save"]
