@@ -33,11 +33,17 @@ def predictor_of(name: str, scaler: str = "readout", reading: Any = "spread") ->
         for _ in range(3):  # batch norms learn what they see
             model.train()(torch.randn(16, 3, 32, 32))
         model.head.weight *= 5  # type: ignore[union-attr, operator]
-    labels = torch.arange(300) % 3
+    classes = CLASSES if reading else (*CLASSES, "cow")
+    labels = torch.arange(300) % len(classes)
     logits = 2 * torch.randn(300, 4) + 2 * torch.nn.functional.one_hot(labels, 4)
-    scalers = {kind: make().fit(logits, labels, unknown_class=True) for kind, make in SCALERS.items()}
+    refused = ("isotonic", "beta") if reading else ("readout", "beta")
+    scalers = {
+        kind: make().fit(logits, labels, unknown_class=bool(reading))
+        for kind, make in SCALERS.items()
+        if kind not in refused
+    }
     how = Preparation((0.5, 0.45, 0.4), (0.25, 0.2, 0.3))
-    about = Description(name, options, 4, (3, 32, 32), CLASSES, how, scaler=scaler, reading=reading)
+    about = Description(name, options, 4, (3, 32, 32), classes, how, scaler=scaler, reading=reading)
     return Predictor(model, about, scalers)
 
 
@@ -58,7 +64,7 @@ def check_onnx(predictor: Predictor, path: Path) -> None:
         np.testing.assert_array_equal(predicted, expected.predicted)
         np.testing.assert_array_equal(answered, expected.answered)
     metadata = session.get_modelmeta().custom_metadata_map
-    assert json.loads(metadata["classes"]) == list(CLASSES)
+    assert json.loads(metadata["classes"]) == list(predictor.classes)
 
 
 @pytest.mark.parametrize("name", [name for name in models.MODELS if name != "vit_transfer"])
@@ -73,10 +79,23 @@ def test_every_model_in_onnx(name: str, tmp_path: Path) -> None:
         ("temperature", "abstain"),
         ("vector", "renormalize"),
         ("matrix", "spread"),
+        ("ensemble", "spread"),
+        ("ensemble", None),
+        ("isotonic", None),
     ],
 )
 def test_every_scaler_and_reading_in_onnx(scaler: str, reading: Any, tmp_path: Path) -> None:
     check_onnx(predictor_of("cnn", scaler, reading), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", ["beta", "isotonic", "ensemble"])
+def test_scalers_of_two_classes_in_onnx(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    labels = torch.arange(300) % 2
+    scaler = SCALERS[name]().fit(2 * torch.randn(300, 2) + torch.nn.functional.one_hot(labels, 2), labels)
+    model = models.build("cnn", 2, (3, 32, 32))
+    about = Description("cnn", {}, 2, (3, 32, 32), CLASSES[:2], Preparation((0.5,) * 3, (0.25,) * 3), scaler=name)
+    check_onnx(Predictor(model, about, {name: scaler}), tmp_path / "model.onnx")
 
 
 def test_the_threshold_travels(tmp_path: Path) -> None:
@@ -95,15 +114,18 @@ def test_the_threshold_travels(tmp_path: Path) -> None:
     assert answered.sum() == certificate.num_accepted
 
 
-@pytest.mark.parametrize("name", ["cnn", "vit"])
-def test_programs_of_torch(name: str, tmp_path: Path) -> None:
-    predictor = predictor_of(name)
+@pytest.mark.parametrize(
+    ("name", "scaler", "reading"),
+    [("cnn", "readout", "spread"), ("vit", "readout", "spread"), ("cnn", "ensemble", None), ("cnn", "isotonic", None)],
+)
+def test_programs_of_torch(name: str, scaler: str, reading: Any, tmp_path: Path) -> None:
+    predictor = predictor_of(name, scaler, reading)
     export(predictor, tmp_path / "model.pt2", "torch")
     files = {"classes": ""}
     program = torch.export.load(tmp_path / "model.pt2", extra_files=files).module()
     for shape in SIZES:
         torch.testing.assert_close(program(images_of(shape))[0], predictor(images_of(shape)), rtol=0, atol=1e-5)
-    assert json.loads(files["classes"]) == list(CLASSES)
+    assert json.loads(files["classes"]) == list(predictor.classes)
 
 
 def test_what_is_no_image_model_is_not_exported(tmp_path: Path) -> None:

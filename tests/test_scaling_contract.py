@@ -7,14 +7,35 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scaling_cases import nll, with_unknown
+from scaling_cases import nll, sampled, with_unknown
 from torch import nn
 
-from socrates.scaling import SCALERS, FitReport, MatrixScaling, ReadoutScaling, TemperatureScaling, VectorScaling
+from socrates.scaling import (
+    SCALERS,
+    BetaScaling,
+    FitReport,
+    IsotonicScaling,
+    MatrixScaling,
+    ReadoutScaling,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 
 LOGITS, LABELS = with_unknown(600, 4, 1.7, 1.0)
+PAIRS, SIDES = sampled(600, 2, 1.7)
 
 every_scaler = pytest.mark.parametrize("make", SCALERS.values())
+not_affine = pytest.mark.parametrize("make", [SCALERS[name] for name in ("ensemble", "isotonic", "beta")])
+affine = pytest.mark.parametrize(
+    "make", [SCALERS[name] for name in ("temperature", "vector", "matrix", "readout", "structured")]
+)
+
+
+@pytest.fixture
+def data(make):
+    """Logits and labels that the scaler is for: two columns, or four classes and an unknown one."""
+    return (PAIRS, SIDES) if make is BetaScaling else (LOGITS, LABELS)
 
 
 def test_every_scaler_has_its_printed_names():
@@ -23,16 +44,21 @@ def test_every_scaler_has_its_printed_names():
         ("vector", "vector scaling", "VS"),
         ("matrix", "matrix scaling", "MS"),
         ("readout", "readout scaling", "RS"),
+        ("structured", "structured scaling", "SS"),
+        ("ensemble", "ensemble temperature scaling", "ETS"),
+        ("isotonic", "isotonic regression", "IR"),
+        ("beta", "beta calibration", "BC"),
     ]
     assert [name for name, make in SCALERS.items() if make.needs_unknown_class] == ["readout"]
+    assert [name for name, make in SCALERS.items() if make.usual] == ["temperature", "vector", "matrix", "readout"]
 
 
 @every_scaler
-def test_unfitted_refuses(make):
+def test_unfitted_refuses(make, data):
     scaler = make()
     assert scaler.report is None
     assert "not fitted" in repr(scaler)
-    for use in (lambda: scaler(LOGITS), lambda: scaler.fold(nn.Linear(3, 5))):
+    for use in (lambda: scaler(data[0]), lambda: scaler.fold(nn.Linear(3, 5))):
         with pytest.raises(ValueError, match=rf"{make.__name__} is not fitted: call fit\(logits, labels\)"):
             use()
 
@@ -45,12 +71,16 @@ def test_repr_shows_what_was_fitted():
     for make in (VectorScaling, MatrixScaling):
         fitted = make(0.5).fit(LOGITS, LABELS)
         assert repr(fitted) == f"{make.__name__}(regularization=0.5, strength=0.5, columns=5)"
+    assert repr(StructuredScaling(0.5)) == "StructuredScaling(structure='full', strength=0.5, not fitted)"
+    fitted = StructuredScaling(0.5, "diagonal").fit(LOGITS, LABELS)
+    assert repr(fitted) == "StructuredScaling(structure='diagonal', strength=0.5, columns=5)"
 
 
 @every_scaler
-def test_fit_returns_self_and_reports(make):
+def test_fit_returns_self_and_reports(make, data):
+    held_out, truth = data
     scaler = make()
-    assert scaler.fit(LOGITS, LABELS) is scaler
+    assert scaler.fit(held_out, truth) is scaler
     assert scaler.report.num_samples == 600
     assert scaler.report.nll_after < scaler.report.nll_before
     assert scaler.report.converged
@@ -61,47 +91,50 @@ def test_converged_is_a_gradient_below_a_millionth(gradient_norm, converged):
     assert FitReport(1, 1, gradient_norm, 1.0, 1.0).converged is converged
 
 
-@pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling, MatrixScaling, StructuredScaling])
 def test_a_warning_that_is_an_error_leaves_the_fit_whole(make):
-    scaler = make(*[None] * (make is not TemperatureScaling))
+    scaler = make(*{VectorScaling: [None], MatrixScaling: [None], StructuredScaling: [0.0]}.get(make, []))
     with pytest.raises(UserWarning, match=f"{make.__name__}: .*falls for ever"):
         scaler.fit(LOGITS, LOGITS.argmax(dim=1))
     assert scaler.report.nll_after == pytest.approx(float(nll(scaler(LOGITS.double()), LOGITS.argmax(dim=1))), abs=1e-6)
 
 
 @every_scaler
-def test_nothing_is_trainable(make):
-    scaler = make().fit(LOGITS, LABELS)
+def test_nothing_is_trainable(make, data):
+    held_out, truth = data
+    scaler = make().fit(held_out, truth)
     assert list(scaler.parameters()) == []
-    inputs = LOGITS.clone().requires_grad_()
-    scaler(inputs).logsumexp(dim=1).sum().backward()
+    inputs = held_out.clone().requires_grad_()
+    scaler(inputs).square().sum().backward()
     assert float(inputs.grad.abs().sum()) > 0
 
 
 @every_scaler
-def test_numpy_and_torch_agree(make):
-    expected = make().fit(LOGITS, LABELS)(LOGITS)
-    locked = LOGITS.numpy().copy()
+def test_numpy_and_torch_agree(make, data):
+    held_out, truth = data
+    expected = make().fit(held_out, truth)(held_out)
+    locked = held_out.numpy().copy()
     locked.flags.writeable = False
-    swapped = LOGITS.numpy().astype(">f4")
-    for logits in (LOGITS.numpy(), locked, swapped, np.asfortranarray(LOGITS.numpy())):
-        assert torch.allclose(make().fit(logits, LABELS.numpy().astype(np.int32))(LOGITS), expected, atol=1e-5)
-    assert torch.allclose(make().fit(LOGITS.clone().requires_grad_(), LABELS.to(torch.uint8))(LOGITS), expected)
+    swapped = held_out.numpy().astype(">f4")
+    for logits in (held_out.numpy(), locked, swapped, np.asfortranarray(held_out.numpy())):
+        assert torch.allclose(make().fit(logits, truth.numpy().astype(np.int32))(held_out), expected, atol=1e-5)
+    assert torch.allclose(make().fit(held_out.clone().requires_grad_(), truth.to(torch.uint8))(held_out), expected)
 
 
 @every_scaler
-def test_call_takes_what_fit_takes(make):
-    scaler = make().fit(LOGITS, LABELS)
+def test_call_takes_what_fit_takes(make, data):
+    held_out, truth = data
+    scaler = make().fit(held_out, truth)
     for dtype in (np.float16, np.float32, np.float64):
-        given = LOGITS.numpy().astype(dtype)
+        given = held_out.numpy().astype(dtype)
         scaled = scaler(given)
         assert isinstance(scaled, np.ndarray)
         assert scaled.dtype == dtype
         np.testing.assert_array_equal(scaled, scaler(torch.from_numpy(given)).numpy())
-    assert torch.equal(scaler(LOGITS.double().tolist()), scaler(LOGITS.double()))
+    assert torch.equal(scaler(held_out.double().tolist()), scaler(held_out.double()))
 
 
-@every_scaler
+@pytest.mark.parametrize("make", [make for make in SCALERS.values() if make not in (BetaScaling, IsotonicScaling)])
 def test_a_declared_unknown_class_is_never_a_label(make):
     assert make().fit(LOGITS, LABELS, unknown_class=True).report.converged
     with pytest.raises(ValueError, match=r"labels from 0 to 3, got 0 to 4.*never a label"):
@@ -109,22 +142,25 @@ def test_a_declared_unknown_class_is_never_a_label(make):
 
 
 @every_scaler
-def test_lists_and_every_kind_of_integer_agree(make):
-    expected = make().fit(LOGITS.double(), LABELS)(LOGITS)
-    assert torch.equal(make().fit(LOGITS.tolist(), LABELS.tolist())(LOGITS), expected)
-    assert torch.equal(make().fit(list(map(tuple, LOGITS.tolist())), tuple(LABELS.tolist()))(LOGITS), expected)
+def test_lists_and_every_kind_of_integer_agree(make, data):
+    held_out, truth = data
+    expected = make().fit(held_out.double(), truth)(held_out)
+    assert torch.equal(make().fit(held_out.tolist(), truth.tolist())(held_out), expected)
+    assert torch.equal(make().fit(list(map(tuple, held_out.tolist())), tuple(truth.tolist()))(held_out), expected)
     for dtype in (np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.int16, np.dtype(">i4")):
-        assert torch.equal(make().fit(LOGITS.double(), LABELS.numpy().astype(dtype))(LOGITS), expected)
+        assert torch.equal(make().fit(held_out.double(), truth.numpy().astype(dtype))(held_out), expected)
     for dtype in (torch.uint16, torch.uint32, torch.uint64, torch.int8):
-        assert torch.equal(make().fit(LOGITS.double(), LABELS.to(dtype))(LOGITS), expected)
+        assert torch.equal(make().fit(held_out.double(), truth.to(dtype))(held_out), expected)
 
 
 @every_scaler
 @pytest.mark.parametrize("cast", [nn.Module.half, nn.Module.bfloat16, nn.Module.float, nn.Module.double])
-def test_casting_the_model_leaves_the_fit_alone(make, cast):
-    scaler = make().fit(1e6 * LOGITS.double(), LABELS)  # T beyond half precision
+def test_casting_the_model_leaves_the_fit_alone(make, data, cast):
+    held_out, truth = data
+    columns = held_out.shape[1]
+    scaler = make().fit(1e6 * held_out.double(), truth)  # T beyond half precision
     expected = {name: buffer.clone() for name, buffer in scaler.named_buffers()}
-    model = cast(nn.Sequential(nn.Linear(3, 5), scaler))
+    model = cast(nn.Sequential(nn.Linear(3, columns), scaler))
     assert model[1] is scaler
     for name, buffer in scaler.named_buffers():
         assert buffer.dtype == torch.float64
@@ -134,7 +170,7 @@ def test_casting_the_model_leaves_the_fit_alone(make, cast):
     assert all(buffer.device.type == "meta" for buffer in model.to("meta", torch.half)[1].buffers())
 
 
-@every_scaler
+@affine
 @pytest.mark.parametrize("layer", [nn.Conv2d(3, 5, 1), nn.Sequential(nn.Linear(3, 5)), nn.Identity()])
 def test_fold_names_the_layer_it_needs(make, layer):
     with pytest.raises(ValueError, match=rf"{make.__name__}.fold needs the nn.Linear.*got {type(layer).__name__}"):
@@ -142,55 +178,64 @@ def test_fold_names_the_layer_it_needs(make, layer):
 
 
 @every_scaler
-def test_input_is_left_alone(make):
-    logits, labels = LOGITS.clone(), LABELS.clone()
+def test_input_is_left_alone(make, data):
+    held_out, truth = data
+    logits, labels = held_out.clone(), truth.clone()
     make().fit(logits, labels)(logits)
-    assert torch.equal(logits, LOGITS)
-    assert torch.equal(labels, LABELS)
+    assert torch.equal(logits, held_out)
+    assert torch.equal(labels, truth)
 
 
 @every_scaler
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_type_and_leading_shape_are_kept(make, dtype):
-    scaler = make().fit(LOGITS.to(dtype), LABELS)
-    out = scaler(LOGITS[:6].to(dtype).reshape(2, 3, 5))
+def test_type_and_leading_shape_are_kept(make, data, dtype):
+    held_out, truth = data
+    columns = held_out.shape[1]
+    scaler = make().fit(held_out.to(dtype), truth)
+    out = scaler(held_out[:6].to(dtype).reshape(2, 3, columns))
     assert out.dtype == dtype
-    assert out.shape == (2, 3, 5)
-    assert torch.allclose(out.reshape(6, 5), scaler(LOGITS[:6].to(dtype)))
+    assert out.shape == (2, 3, columns)
+    assert torch.allclose(out.reshape(6, columns), scaler(held_out[:6].to(dtype)))
 
 
 @every_scaler
-def test_state_moves_into_a_fresh_scaler(make):
-    scaler, fresh = make().fit(LOGITS, LABELS), make()
+def test_state_moves_into_a_fresh_scaler(make, data):
+    held_out, truth = data
+    columns = held_out.shape[1]
+    scaler, fresh = make().fit(held_out, truth), make()
     file = io.BytesIO()
     torch.save(scaler.state_dict(), file)
     file.seek(0)
     fresh.load_state_dict(torch.load(file, weights_only=True))
-    assert torch.equal(fresh(LOGITS), scaler(LOGITS))
-    with pytest.raises(ValueError, match="fitted on 5 columns"):
-        fresh(LOGITS[:, :4])
-    model = nn.Sequential(nn.Linear(3, 5), make())
-    model.load_state_dict(nn.Sequential(nn.Linear(3, 5), scaler).state_dict())
-    assert torch.equal(model[1](LOGITS), scaler(LOGITS))
+    assert torch.equal(fresh(held_out), scaler(held_out))
+    with pytest.raises(ValueError, match=f"fitted on {columns} columns"):
+        fresh(held_out[:, 1:])
+    model = nn.Sequential(nn.Linear(3, columns), make())
+    model.load_state_dict(nn.Sequential(nn.Linear(3, columns), scaler).state_dict())
+    assert torch.equal(model[1](held_out), scaler(held_out))
 
 
 @every_scaler
-def test_copies_keep_fit_and_report(make):
-    scaler = make().fit(LOGITS, LABELS)
+def test_copies_keep_fit_and_report(make, data):
+    held_out, truth = data
+    scaler = make().fit(held_out, truth)
     for twin in (copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))):
-        assert torch.equal(twin(LOGITS), scaler(LOGITS))
+        assert torch.equal(twin(held_out), scaler(held_out))
         assert twin.report == scaler.report
 
 
 @every_scaler
-def test_fit_again_forgets_the_first(make):
-    scaler = make().fit(2 * LOGITS[:, [0, 1, 4]], LABELS % 2).fit(LOGITS, LABELS)
-    assert torch.equal(scaler(LOGITS), make().fit(LOGITS, LABELS)(LOGITS))
+def test_fit_again_forgets_the_first(make, data):
+    held_out, truth = data
+    scaler = make().fit(2 * held_out[:, [0, 1, -1][: held_out.shape[1]]], truth % 2).fit(held_out, truth)
+    assert torch.equal(scaler(held_out), make().fit(held_out, truth)(held_out))
 
 
 @every_scaler
-def test_exports_behind_a_model(make):
-    model = nn.Sequential(nn.Linear(3, 5), make().fit(LOGITS, LABELS)).eval()
+def test_exports_behind_a_model(make, data):
+    held_out, truth = data
+    columns = held_out.shape[1]
+    model = nn.Sequential(nn.Linear(3, columns), make().fit(held_out, truth)).eval()
     images = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     batch = torch.export.Dim("batch", min=2, max=64)
     exported = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
@@ -198,7 +243,7 @@ def test_exports_behind_a_model(make):
     assert torch.allclose(exported.module()(more), model(more), atol=1e-6)
 
 
-@every_scaler
+@affine
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_folded_layer_equals_layer_and_scaler(make, bias, dtype):
@@ -212,18 +257,35 @@ def test_folded_layer_equals_layer_and_scaler(make, bias, dtype):
 
 
 @every_scaler
-def test_misfits_are_refused_after_fit(make):
-    scaler = make().fit(LOGITS, LABELS)
-    with pytest.raises(ValueError, match=r"fitted on 5 columns, got logits of shape \(2, 4\)"):
-        scaler(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match=r"fitted on 5 columns, got logits of shape \(\)"):
+def test_misfits_are_refused_after_fit(make, data):
+    held_out, truth = data
+    columns = held_out.shape[1]
+    scaler = make().fit(held_out, truth)
+    with pytest.raises(ValueError, match=rf"fitted on {columns} columns, got logits of shape \(2, {columns - 1}\)"):
+        scaler(torch.zeros(2, columns - 1))
+    with pytest.raises(ValueError, match=rf"fitted on {columns} columns, got logits of shape \(\)"):
         scaler(torch.tensor(1.0))
     with pytest.raises(ValueError, match=r"floating-point logits, got torch\.int64"):
-        scaler(torch.zeros(2, 5, dtype=torch.long))
+        scaler(torch.zeros(2, columns, dtype=torch.long))
     with pytest.raises(ValueError, match=r"got torch\.int64.*logits\.astype\(float\)"):
-        scaler(np.zeros((2, 5), dtype=int))
+        scaler(np.zeros((2, columns), dtype=int))
+
+
+@affine
+def test_fold_refuses_a_layer_of_other_logits(make):
     with pytest.raises(ValueError, match=r"wrote the 5 logits it was fitted on, got Linear\(.*out_features=4"):
-        scaler.fold(nn.Linear(3, 4))
+        make().fit(LOGITS, LABELS).fold(nn.Linear(3, 4))
+
+
+@not_affine
+def test_fold_refuses_what_is_no_affine_map(make, data):
+    with pytest.raises(ValueError, match=rf"{make.__name__} is no affine map .*nn.Sequential\(model, scaler\)"):
+        make().fit(*data).fold(nn.Linear(3, data[0].shape[1]))
+
+
+@not_affine
+def test_log_probabilities_are_returned(make, data):
+    torch.testing.assert_close(make().fit(*data)(data[0]).exp().sum(dim=1), torch.ones(600))
 
 
 def spoiled(value):
@@ -270,6 +332,12 @@ def test_bad_input_is_named(make, case):
     with pytest.raises(ValueError, match=message) as caught:
         make().fit(logits, labels)
     assert make.__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize(("make", "message"), [(IsotonicScaling, "use ReadoutScaling"), (BetaScaling, "5 columns")])
+def test_an_unknown_class_is_refused_in_words(make, message):
+    with pytest.raises(ValueError, match=message):
+        make().fit(LOGITS, LABELS, unknown_class=True)
 
 
 def test_readout_needs_an_unknown_class():

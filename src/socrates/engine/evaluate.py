@@ -43,7 +43,7 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
 
 
 def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dict[str, Scaler]]:
-    """The same, and the scalers that were fitted."""
+    """The same, and the scalers that were fitted: all that can be, of which the usual ones are evaluated."""
     kept = run.kept_epochs()
     if not kept:
         raise ValueError(f"{run.directory} holds no saved logits yet: train it to a kept epoch first")
@@ -57,8 +57,9 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
     usable: dict[str, Scaler] = {
         name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class
     }
+    evaluated = [name for name in usable if getattr(SCALERS[name], "usual", True)]
     if not all(finite(logits) for logits, _ in splits.values()):
-        skipped = dict.fromkeys(("none", *usable), "the run diverged: its logits are not finite")
+        skipped = dict.fromkeys(("none", *evaluated), "the run diverged: its logits are not finite")
         return Evaluation(epoch, num_bins, unknown, {}, skipped), {}
 
     def read(logits: Tensor, labels: Tensor) -> dict[str, dict[str, float]]:
@@ -67,18 +68,21 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
     results: dict[str, Any] = {"none": {split: read(*labelled) for split, labelled in splits.items()}}
     skipped: dict[str, str] = {}
     parameters: dict[str, dict[str, float]] = {}
+    fitted: dict[str, Scaler] = {}
     for name, scaler in usable.items():
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
                 scaler.fit(*splits["val"], unknown_class=unknown)
         except ValueError as error:
-            skipped[name] = str(error)
+            skipped |= {name: str(error)} if name in evaluated else {}
+            continue
+        fitted[name] = scaler
+        if name not in evaluated:
             continue
         numbers = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
         parameters |= {name: numbers} if numbers else {}
         results[name] = {split: read(scaler(logits), labels) for split, (logits, labels) in splits.items()}
-    fitted = {name: scaler for name, scaler in usable.items() if name not in skipped}
     return Evaluation(epoch, num_bins, unknown, results, skipped, parameters), fitted
 
 

@@ -84,9 +84,11 @@ class Scaler:
     needs_unknown: bool = False
 
 
+# Those that a study evaluates.
+_USUAL = [(name, kind) for name, kind in scaling.SCALERS.items() if getattr(kind, "usual", True)]
 SCALERS = {"none": Scaler("", "unscaled", "o")} | {
     name: Scaler(kind.short, kind.title, marker, kind.needs_unknown_class)
-    for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
+    for (name, kind), marker in zip(_USUAL, itertools.cycle("^sDvPX"), strict=False)
 }
 READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))

@@ -1,8 +1,13 @@
 """Post-hoc calibration: scalers that are fitted on held-out logits and then called on new ones."""
 
+from socrates.scaling.beta import BetaScaling
+from socrates.scaling.ensemble import EnsembleTemperatureScaling
+from socrates.scaling.files import load, save
+from socrates.scaling.isotonic import IsotonicScaling
 from socrates.scaling.matrix import MatrixScaling
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import FitReport, Scaler
+from socrates.scaling.structured import StructuredScaling
 from socrates.scaling.temperature import TemperatureScaling
 from socrates.scaling.vector import VectorScaling
 
@@ -12,6 +17,11 @@ SCALERS: dict[str, type[Scaler]] = {
     "vector": VectorScaling,
     "matrix": MatrixScaling,
     "readout": ReadoutScaling,
+    "structured": StructuredScaling,
+    "ensemble": EnsembleTemperatureScaling,
+    "isotonic": IsotonicScaling,
+    "beta": BetaScaling,
 }
 
-__all__ = ["SCALERS", "FitReport", "MatrixScaling", "ReadoutScaling", "Scaler", "TemperatureScaling", "VectorScaling"]
+__all__ = ["SCALERS", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling", "MatrixScaling"]
+__all__ += ["ReadoutScaling", "Scaler", "StructuredScaling", "TemperatureScaling", "VectorScaling", "load", "save"]

@@ -1,4 +1,4 @@
-"""What vector and matrix scaling share: the fit, and how strongly it is drawn to temperature scaling."""
+"""What vector, matrix and structured scaling share: the fit, and how strongly it is drawn to temperature scaling."""
 
 import math
 from typing import ClassVar
@@ -6,8 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from socrates.scaling.blocks import chunks
 from socrates.scaling.newton import minimize
-from socrates.scaling.objective import AffineNLL, chunks
+from socrates.scaling.objective import AffineNLL
 from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
 from socrates.scaling.temperature import fit_inverse_temperature
 
@@ -20,25 +21,29 @@ SEPARABLE = "the labels can be separated without error, so the NLL falls for eve
 
 
 class AffineScaling(Scaler):
-    """Maps logits to A z + bias with the least NLL + strength / 2 * (|T A - I|^2 + |bias|^2) on the fit data."""
+    """Maps logits to A z + bias with the least NLL + 1/2 sum of penalty * (T A - I, bias)^2 on the fit data."""
 
-    full: ClassVar[bool]  # whether A is a matrix or one number a column
+    full: bool  # whether A is a matrix or one number a column
     linear: ClassVar[str]  # the name of A among the buffers
-    automatic: ClassVar[str]  # the word for the strength that `_automatic_strength` finds
+    automatic: ClassVar[str]  # the word for the strength that `_choose` finds
+    given: ClassVar[str] = "regularization"  # what the constructor calls the strength
     bias: Tensor
 
     def __init__(self, regularization: str | float | None) -> None:
         super().__init__(**{self.linear: torch.ones((0,) * (1 + self.full)), "bias": torch.zeros(0)})
         number = isinstance(regularization, (int, float)) and regularization >= 0
         if not number and regularization not in (self.automatic, None):
-            raise ValueError(
-                f'regularization must be "{self.automatic}", a number >= 0 or None, got {regularization!r}'
-            )
+            raise ValueError(f'{self.given} must be "{self.automatic}", a number >= 0 or None, got {regularization!r}')
         self.regularization = regularization
         self.strength: float | None = None
 
-    def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
+    def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
+        """The strength if its word was given, and a theta near its minimum."""
         raise NotImplementedError
+
+    def _penalty(self, strength: float, num_rows: int, num_classes: int) -> float | Tensor:
+        """The penalty of a strength below infinity: one number, or one for each of theta."""
+        return strength
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """A and bias."""
@@ -52,10 +57,12 @@ class AffineScaling(Scaler):
             )
         known = logits[:, :-1] if unknown_class else logits
         b, scaled, no_temperature = fit_inverse_temperature(known, labels)
-        given = self.regularization
-        strength = self._automatic_strength(known, labels) if isinstance(given, str) else float(given or 0.0)
         objective = AffineNLL(known, labels, b, self.full)
-        theta, self.strength, report = _minimum(objective, scaled, strength)
+        given = self.regularization
+        strength, start = self._choose(objective) if isinstance(given, str) else (float(given or 0), objective.centre)
+        if strength < math.inf:
+            objective.penalty = self._penalty(strength, *known.shape)
+        theta, self.strength, report = _minimum(objective, scaled, strength, start)
         # A sum of -log p below log 2 leaves no label a probability below one half: then doubling all logits is better.
         limit = SEPARABLE if report.nll_after * len(labels) < math.log(2) else ""
         # A penalty ends what the scales gain by growing, but not the temperature that they are drawn to.
@@ -75,12 +82,13 @@ class AffineScaling(Scaler):
         return f"regularization={self.regularization!r}, {strength}{super().extra_repr()}"
 
 
-def _minimum(objective: AffineNLL, scaled: FitReport, strength: float) -> tuple[Tensor, float, FitReport]:
+def _minimum(
+    objective: AffineNLL, scaled: FitReport, strength: float, start: Tensor
+) -> tuple[Tensor, float, FitReport]:
     """theta, its strength and its report, which are those of temperature scaling where nothing else is better."""
     if strength == math.inf:  # the penalty leaves nothing to fit beside the temperature
         return objective.centre, strength, scaled
-    objective.penalty = strength
-    theta, steps, gradient_norm = minimize(objective, objective.centre, 0.5 * CONVERGED)
+    theta, steps, gradient_norm = minimize(objective, start, 0.5 * CONVERGED)
     after = objective.nll(theta)
     if after > scaled.nll_after + ROUNDING:  # possible only where a class without labels is likely
         return objective.centre, math.inf, scaled

@@ -11,6 +11,8 @@ Map = Callable[[Tensor], Tensor]
 
 MAX_STEPS = 100
 MAX_INNER = 250
+# The relative residual of a step where only a gain matters.
+LOOSE = 0.3
 
 
 class Objective(Protocol):
@@ -22,10 +24,11 @@ class Objective(Protocol):
 
 
 def minimize(
-    objective: Objective, theta: Tensor, tolerance: float, rounding: float = 1e-13
+    objective: Objective, theta: Tensor, tolerance: float, rounding: float = 1e-13, gain: float = 0.0
 ) -> tuple[Tensor, int, float]:
     """Descends from theta until the gradient is shorter than the tolerance, or no step lowers the value any more.
 
+    A step that promises to lower the value by less than `gain` is the last.
     Returns where that is, after how many steps, and the length of the gradient.
     """
     value, gradient = objective.evaluate(theta)
@@ -34,7 +37,7 @@ def minimize(
         if norm < tolerance:
             return theta, step, norm
         # The best point reached is where `evaluate` was last called, so the direction belongs to it.
-        direction = objective.direction(gradient, min(0.1, math.sqrt(norm)))
+        direction = objective.direction(gradient, LOOSE if gain else min(0.1, math.sqrt(norm)))
         expected = float((gradient * direction).sum())
         scale = 1.0
         while True:
@@ -47,6 +50,8 @@ def minimize(
             if scale < 1e-9:
                 return theta, step, norm
         theta, value, gradient = theta + scale * direction, new_value, new_gradient
+        if -expected < 2 * gain:
+            return theta, step + 1, objective.norm(gradient)
     return theta, MAX_STEPS, objective.norm(gradient)
 
 

@@ -1,17 +1,20 @@
-"""The regularised NLL of an affine map of the logits: the one objective of vector and matrix scaling."""
+"""The regularised NLL of an affine map of the logits: the one objective of vector, matrix and structured scaling."""
 
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from socrates.scaling.blocks import Blocks, chunks
 from socrates.scaling.newton import conjugate_gradients
 
-CHUNK_ELEMENTS = 2**18
 # Up to this many logits the curvature is float64 as well; beyond, float32 halves its time and the gradient decides.
 SMALL, SMALL_FULL = 2**20, 2**18
+# Logits beyond this leave float32 too few digits or none.
+LARGEST_NARROW = 1e5
+# Up to this many logits a copy with one row a class is kept.
+MOST_KEPT = 2**23
 
 
 class AffineNLL:
@@ -19,15 +22,19 @@ class AffineNLL:
 
     theta (C, D + 1) has one row a class and its bias a in the last column: D = C for a full matrix A, D = 1 for a
     diagonal one. The centre, A = I and a = 0, is temperature scaling with T = 1 / b; working on b z makes the penalty
-    independent of the logits' scale. Adding the same bias (or row of a full matrix)
-    to all classes changes no probability, so deviations sum to 0. A class without labels stays at the centre, and the
-    others are fitted as if it did not exist, neither ruling it out nor reading its column: on the samples that show
-    what either does there is no label.
+    independent of the logits' scale. The penalty is a number or one for each of theta. Adding the same bias (or row of
+    a full matrix) to all classes changes no probability, so under one number deviations sum to 0. A class without
+    labels stays at the centre, and the others are fitted as if it did not exist, neither ruling it out nor reading its
+    column: on the samples that show what either does there is no label.
+
+    A `coarse` one, whose minimum need not be exact, computes all in float32 where the logits are many.
     """
 
-    def __init__(self, logits: Tensor, labels: Tensor, b: float, full: bool) -> None:
+    def __init__(
+        self, logits: Tensor, labels: Tensor, b: float, full: bool, coarse: bool = False, blocks: Blocks | None = None
+    ) -> None:
         self.logits, self.labels, self.b, self.full = logits, labels, b, full
-        self.penalty = 0.0
+        self.penalty: float | Tensor = 0.0
         num_classes = logits.shape[1]
         identity = torch.eye(num_classes, num_classes + 1, dtype=torch.float64, device=logits.device)
         self.centre = identity if self.full else torch.stack([identity.diagonal(), identity[:, -1]], dim=1)
@@ -37,13 +44,19 @@ class AffineNLL:
         self.absent = labels.bincount(minlength=num_classes) == 0
         unread = torch.nn.functional.pad(self.absent, (0, 1)) if self.full else self.absent.new_zeros(2)
         self.held = self.absent[:, None] | unread
-        wide = logits.dtype == torch.float64 or logits.numel() <= (SMALL_FULL if full else SMALL)
-        self.probs = logits.new_empty(logits.shape, dtype=torch.float64 if wide else torch.float32)
-        self.spectrum, self.basis = cast("tuple[Tensor, Tensor]", torch.linalg.eigh(self._gram()))  # pyright: ignore[reportUnknownMemberType]
+        coarse = coarse and bool(logits.abs().max() < LARGEST_NARROW)
+        many = logits.numel() > (SMALL_FULL if full else SMALL)
+        narrow = coarse or (many and logits.dtype != torch.float64)
+        self.dtype = torch.float32 if coarse else torch.float64
+        self.rounding = 1e-6 if coarse else 1e-13
+        self.probs = logits.new_empty(logits.shape[::-1], dtype=torch.float32 if narrow else torch.float64)
+        self.theta: Tensor | None = None
+        self.blocks = blocks or Blocks(logits, b, full)
+        self.features: dict[torch.dtype, list[Tensor]] = {}
 
     def outputs(self, logits: Tensor, theta: Tensor) -> Tensor:
         """The map of some rows, in float64."""
-        return self._mapped(logits.double(), theta * self.units)
+        return self._mapped(self._featured(logits, torch.float64), theta * self.units).T
 
     def nll(self, theta: Tensor) -> float:
         """Mean NLL at theta over all classes, also those without labels, and without the penalty."""
@@ -51,22 +64,25 @@ class AffineNLL:
         return sum(float(cross_entropy(*part, reduction="sum")) for part in parts) / len(self.labels)
 
     def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
-        """Value and gradient at theta, where `curvature` and `precondition` then are taken."""
-        on_logits, total, gradient = theta * self.units, 0.0, torch.zeros_like(theta)
-        variances = theta.new_zeros(len(theta))
-        for rows in chunks(self.logits):
-            z, y = self.logits[rows].double(), self.labels[rows, None]
-            log_p = self._mapped(z, on_logits).masked_fill_(self.absent, -torch.inf).log_softmax(dim=1)
-            total -= float(log_p.gather(1, y).sum())
-            p = log_p.exp_()
-            self.probs[rows] = p
-            variances += (p * (1 - p)).sum(dim=0)
-            p.scatter_add_(1, y, torch.full_like(y, -1, dtype=p.dtype))
-            gradient += self._pulled_back(z, p)
-        self.variances = variances / len(self.labels)  # mean p_k (1 - p_k), (C,)
+        """Value and gradient at theta, where `curvature` then is taken."""
+        if theta is not self.theta:  # otherwise it is only the penalty that may be another
+            self.theta = theta
+            self.mean_nll, self.gradient = self._evaluate(theta)
         excess = theta - self.centre
-        value = total / len(self.labels) + 0.5 * float((self.penalty * excess.square()).sum())
-        return value, self._allowed(gradient * self.units / len(self.labels) + self.penalty * excess)
+        value = self.mean_nll + 0.5 * float((self.penalty * excess.square()).sum())
+        return value, self._allowed(self.gradient + self.penalty * excess)
+
+    def _evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
+        on_logits, total, gradient = (theta * self.units).to(self.dtype), 0.0, torch.zeros_like(theta)
+        for rows, x in self._parts(self.dtype):
+            y = self.labels[None, rows]
+            log_p = self._mapped(x, on_logits).masked_fill_(self.absent[:, None], -torch.inf).log_softmax(dim=0)
+            total -= float(log_p.gather(0, y).sum())
+            p = log_p.exp_()
+            self.probs[:, rows] = p
+            p.scatter_add_(0, y, torch.full_like(y, -1, dtype=p.dtype))
+            gradient += self._pulled_back(x, p)
+        return total / len(self.labels), gradient * self.units / len(self.labels)
 
     def direction(self, gradient: Tensor, forcing: float) -> Tensor:
         """Newton's step to a relative residual of `forcing`."""
@@ -74,59 +90,53 @@ class AffineNLL:
 
     def curvature(self, direction: Tensor) -> Tensor:
         """Second derivative times direction."""
-        out, on_logits = torch.zeros_like(direction), (direction * self.units).to(self.probs.dtype)
-        for rows in chunks(self.logits):
-            z, p = self.logits[rows].to(self.probs.dtype), self.probs[rows]
-            change = self._mapped(z, on_logits).mul_(p)
-            change -= p * change.sum(dim=1, keepdim=True)
-            out += self._pulled_back(z, change)
+        dtype = self.probs.dtype
+        out, on_logits = torch.zeros_like(direction), (direction * self.units).to(dtype)
+        for rows, x in self._parts(dtype):
+            p = self.probs[:, rows]
+            change = self._mapped(x, on_logits).mul_(p)
+            change -= p * change.sum(dim=0)
+            out += self._pulled_back(x, change)
         return self._allowed(out * self.units / len(self.labels) + self.penalty * direction)
 
     def precondition(self, residual: Tensor) -> Tensor:
-        """An approximate inverse of the second derivative: class k's block as variance_k * gram_k + penalty."""
-        spectrum = self.spectrum.clamp(min=0.0) + 1e-10 * self.spectrum[:, -1:]
-        scale = (self.variances[:, None] * spectrum + self.penalty).clamp(min=1e-300)
-        if self.full:
-            return self._allowed((residual @ self.basis[0] / scale) @ self.basis[0].T)
-        return self._allowed(((residual[:, None] @ self.basis / scale[:, None]) @ self.basis.mT).squeeze(1))
+        """An approximate inverse of the second derivative: that of each class on its own."""
+        return self._allowed(self.blocks.solve(self.penalty, residual))
 
     def norm(self, gradient: Tensor) -> float:
         """Length of the gradient with respect to the scale or matrix (which multiplies z, not b z) and the bias."""
         return float((gradient / self.units).square().sum().sqrt())
 
-    def _mapped(self, z: Tensor, on_logits: Tensor) -> Tensor:
-        if self.full:
-            return torch.addmm(on_logits[:, -1], z, on_logits[:, :-1].T)
-        return torch.addcmul(on_logits[:, 1], z, on_logits[:, 0])
+    def _parts(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
+        """Slices of rows with their features."""
+        slices = chunks(self.logits)
+        if self.logits.numel() > MOST_KEPT:
+            return ((rows, self._featured(self.logits[rows], dtype)) for rows in slices)
+        if dtype not in self.features:
+            self.features[dtype] = [self._featured(self.logits[rows], dtype) for rows in chunks(self.logits)]
+        return zip(slices, self.features[dtype], strict=True)
 
-    def _pulled_back(self, z: Tensor, by_output: Tensor) -> Tensor:
+    def _featured(self, logits: Tensor, dtype: torch.dtype) -> Tensor:
+        """What theta multiplies, (C, rows), and 1 for a full matrix: one row a class is faster than one a sample."""
+        x = logits.new_ones(logits.shape[1] + self.full, len(logits), dtype=dtype)
+        x[: logits.shape[1]] = logits.T
+        return x
+
+    def _mapped(self, x: Tensor, on_logits: Tensor) -> Tensor:
+        """The outputs, (C, rows)."""
+        return on_logits @ x if self.full else torch.addcmul(on_logits[:, 1:], x, on_logits[:, :1])
+
+    def _pulled_back(self, x: Tensor, by_output: Tensor) -> Tensor:
         """The gradient by theta on z from the gradient by each output."""
-        by_scale = by_output.T @ z if self.full else (by_output * z).sum(dim=0)[:, None]
-        return torch.cat([by_scale, by_output.sum(dim=0)[:, None]], dim=1)
-
-    def _gram(self) -> Tensor:
-        """Mean products of what theta multiplies, b z and 1: (1, C + 1, C + 1), or for a diagonal (C, 2, 2)."""
-        width = self.centre.shape[1]
-        total = self.centre.new_zeros(1 if self.full else len(self.centre), width, width)
-        for rows in chunks(self.logits):
-            x = self.b * self.logits[rows].double()
-            if self.full:
-                x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
-                total += x.T @ x
-            else:
-                cross, count = x.sum(dim=0), x.new_full((x.shape[1],), len(x))
-                total += torch.stack([x.square().sum(dim=0), cross, cross, count], dim=1).view_as(total)
-        return total / len(self.labels)
+        if self.full:
+            return by_output @ x.T
+        return torch.stack([(by_output * x).sum(dim=1), by_output.sum(dim=1)], dim=1)
 
     def _allowed(self, change: Tensor) -> Tensor:
         """The change without what is common to all classes that occur, and none of what is held."""
-        common = change.sum(dim=0) / (~self.absent).sum()
-        if not self.full:
-            common[0] = 0.0
-        return (change - common).masked_fill_(self.held, 0.0)
-
-
-def chunks(logits: Tensor) -> Iterator[slice]:
-    """Slices of rows whose float64 copies stay small."""
-    size = max(1, CHUNK_ELEMENTS // logits.shape[1])
-    return (slice(start, start + size) for start in range(0, len(logits), size))
+        if not isinstance(self.penalty, Tensor):  # penalties that differ decide themselves what is common
+            common = change.sum(dim=0) / (~self.absent).sum()
+            if not self.full:
+                common[0] = 0.0
+            change = change - common
+        return change.masked_fill(self.held, 0.0)

@@ -227,7 +227,8 @@ class Scaler(nn.Module):
         # They stay float64, so that rounding does not undo the convergence; a call casts them to the logits' type.
         dtype = torch.float32 if device.type == "mps" else torch.float64
         for name, value in values.items():
-            self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype))
+            # A clone, for torch.export saves a view with a warning.
+            self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype).clone())
         self.columns = columns  # of the logits it was fitted on; 0 before
 
 

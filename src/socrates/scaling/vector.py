@@ -5,6 +5,7 @@ from typing import Literal
 from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
+from socrates.scaling.objective import AffineNLL
 
 STRUCTURED = 4.0
 
@@ -32,5 +33,6 @@ class VectorScaling(AffineScaling):
     def __init__(self, regularization: Literal["structured"] | float | None = "structured") -> None:
         super().__init__(regularization)
 
-    def _automatic_strength(self, logits: Tensor, labels: Tensor) -> float:
-        return STRUCTURED * logits.shape[1] / len(labels)
+    def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
+        num_rows, num_classes = objective.logits.shape
+        return STRUCTURED * num_classes / num_rows, objective.centre

@@ -1,0 +1,82 @@
+"""The second derivative of an affine map's NLL, class by class: a preconditioner for its conjugate gradients."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 2**18
+# A class's block of a full matrix is made of so many rows, those that weigh most.
+MOST_ROWS = 512
+# Blocks of a full matrix grow with the third power of the classes: beyond so many all classes share one.
+MOST_BLOCKS = 256
+# Up to so many classes double precision costs nothing.
+FEW, NARROW = 32, torch.float32
+# Beyond this the features of masked logits would only overflow.
+LARGEST_FEATURE = 1e4
+# What rounding may need to keep the blocks positive, relative to their largest number.
+JITTER = 1e-6
+
+
+class Blocks:
+    """Mean of p_k (1 - p_k) x x^T for each class k, x being what theta multiplies for it, at temperature scaling."""
+
+    def __init__(self, logits: Tensor, b: float, full: bool) -> None:
+        self.penalty: float | Tensor | None = None
+        self.blocks = _of_matrix(logits, b) if full else _of_diagonal(logits, b)
+
+    def solve(self, penalty: float | Tensor, residual: Tensor) -> Tensor:
+        """The inverse of blocks + penalty, applied to each class's row of the residual."""
+        if penalty is not self.penalty:
+            self.penalty = penalty
+            self.inverse = self._inverse(torch.zeros_like(residual) + penalty)
+        row = residual.to(self.inverse.dtype)
+        solved = row @ self.inverse[0] if len(self.inverse) == 1 else (self.inverse @ row[:, :, None]).squeeze(2)
+        return solved.to(residual.dtype)
+
+    def _inverse(self, penalty: Tensor) -> Tensor:
+        if len(self.blocks) == 1:
+            penalty = penalty.mean(dim=0, keepdim=True)
+        largest = self.blocks.diagonal(dim1=1, dim2=2).amax(dim=1, keepdim=True)
+        positive = self.blocks + torch.diag_embed((penalty + JITTER * largest + 1e-30).to(self.blocks.dtype))
+        factor = cast("Tensor", torch.linalg.cholesky(positive))  # pyright: ignore[reportUnknownMemberType]
+        return torch.cholesky_inverse(factor)
+
+
+def _of_diagonal(logits: Tensor, b: float) -> Tensor:
+    """(C, 2, 2)."""
+    total = torch.zeros(3, logits.shape[1], dtype=torch.float64, device=logits.device)
+    for rows in chunks(logits):
+        x = (b * logits[rows].T.double()).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
+        p = x.softmax(dim=0)
+        weight = p * (1 - p)
+        total += torch.stack([(weight * x * x).sum(dim=1), (weight * x).sum(dim=1), weight.sum(dim=1)])
+    square, cross, one = total / len(logits)
+    return torch.stack([square, cross, cross, one], dim=1).view(-1, 2, 2)
+
+
+def _of_matrix(logits: Tensor, b: float) -> Tensor:
+    """(C, C + 1, C + 1), or (1, C + 1, C + 1) for very many classes."""
+    num_rows, num_classes = logits.shape
+    p = (b * logits).softmax(dim=1).T
+    weights = p * (1 - p)
+    if num_classes > MOST_BLOCKS:
+        weights = weights.mean(dim=0, keepdim=True)
+    blocks: list[Tensor] = []
+    for weight in weights:
+        heavy, index = weight.topk(min(max(MOST_ROWS, 2 * num_classes), num_rows), sorted=False)
+        x = (
+            (b * logits[index])
+            .clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
+            .to(NARROW if num_classes > FEW else torch.float64)
+        )
+        x = torch.nn.functional.pad(x, (0, 1), value=1.0)
+        blocks.append((x * heavy[:, None]).T @ x / num_rows)
+    return torch.stack(blocks)
+
+
+def chunks(logits: Tensor) -> Iterator[slice]:
+    """Slices of rows whose float64 copies stay small."""
+    size = max(1, CHUNK_ELEMENTS // logits.shape[1])
+    return (slice(start, start + size) for start in range(0, len(logits), size))

@@ -1,0 +1,160 @@
+"""A scaler that is saved is loaded as it was, and no other file is taken for one."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from scaling_cases import sampled, with_unknown
+
+from socrates.scaling import SCALERS, MatrixScaling, TemperatureScaling, VectorScaling, load, save
+
+LOGITS, LABELS = with_unknown(300, 4, 1.7, 1.0)
+PAIRS, SIDES = sampled(300, 2, 1.7)
+
+
+def fitted(make, **options):
+    return make(**options).fit(*((PAIRS, SIDES) if make is SCALERS["beta"] else (LOGITS, LABELS)))
+
+
+@pytest.mark.parametrize("make", SCALERS.values())
+def test_round_trip_is_exact(make, tmp_path):
+    scaler = fitted(make)
+    path = save(scaler, tmp_path / "scaler.npz")
+    assert path == tmp_path / "scaler.npz"
+    again = load(str(path))
+    assert type(again) is make
+    assert repr(again) == repr(scaler)
+    assert again.report == scaler.report
+    assert again.floor == scaler.floor
+    assert {k: v.tolist() for k, v in again.state_dict().items()} == {
+        k: v.tolist() for k, v in scaler.state_dict().items()
+    }
+    assert all(buffer.dtype == torch.float64 for buffer in again.buffers())
+    logits = PAIRS if make is SCALERS["beta"] else LOGITS
+    assert torch.equal(again(logits), scaler(logits))
+    assert os.listdir(tmp_path) == ["scaler.npz"]
+    with np.load(path, allow_pickle=False) as content:
+        assert all(content[key].dtype.kind in "fU" for key in content.files)
+
+
+@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("regularization", [0.5, float("inf"), None])
+def test_options_travel(make, regularization, tmp_path):
+    again = load(save(fitted(make, regularization=regularization), tmp_path / "scaler"))
+    assert again.regularization == regularization
+    assert again.strength == (regularization or 0.0)
+    assert torch.equal(again.fit(LOGITS, LABELS)(LOGITS), fitted(make, regularization=regularization)(LOGITS))
+
+
+def test_the_floor_of_probabilities_travels(tmp_path):
+    probs = LOGITS.softmax(dim=1)
+    scaler = TemperatureScaling().fit_probs(probs, LABELS)
+    again = load(save(scaler, tmp_path / "scaler.npz"))
+    assert again.floor == scaler.floor
+    assert torch.equal(again(probs, from_probs=True), scaler(probs, from_probs=True))
+
+
+def test_what_cannot_be_saved(tmp_path):
+    class Own(TemperatureScaling):
+        pass
+
+    with pytest.raises(ValueError, match=r"takes the scalers in .*SCALERS \(temperature, .*got Own: add its class"):
+        save(Own().fit(LOGITS, LABELS), tmp_path / "x.npz")
+    with pytest.raises(ValueError, match="got Linear"):
+        save(torch.nn.Linear(2, 2), tmp_path / "x.npz")
+    with pytest.raises(ValueError, match="TemperatureScaling is not fitted"):
+        save(TemperatureScaling(), tmp_path / "x.npz")
+    with pytest.raises(FileNotFoundError):
+        save(fitted(TemperatureScaling), tmp_path / "nowhere" / "x.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_kinds_that_were_added(tmp_path, monkeypatch):
+    class Own(TemperatureScaling):
+        title, short = "own", "OWN"
+
+    monkeypatch.setitem(SCALERS, "own", Own)
+    path = save(Own().fit(LOGITS, LABELS), tmp_path / "own.npz")
+    assert type(load(path)) is Own
+    monkeypatch.delitem(SCALERS, "own")
+    with pytest.raises(ValueError, match="holds a 'own' scaler, which is not in SCALERS: import what adds it"):
+        load(path)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = save(fitted(TemperatureScaling), tmp_path / "scaler.npz")
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="the disk is full"):
+        save(fitted(VectorScaling), path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["scaler.npz"]
+
+
+def test_no_part_of_a_file_is_taken_for_all_of_it(tmp_path):
+    path = save(fitted(MatrixScaling, regularization=0.5), tmp_path / "scaler.npz")
+    whole = path.read_bytes()
+    for size in {0, 1, 4, len(whole) // 3, len(whole) // 2, len(whole) - 30, len(whole) - 1}:
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            ValueError, match=r"scaler.npz is no whole scaler that socrates.scaling.save wrote"
+        ) as caught:
+            load(path)
+        assert "\n" not in str(caught.value)
+    spoiled = bytearray(whole)
+    place = whole.index(b"buffer.weight.npy") + 200
+    spoiled[place] ^= 255
+    path.write_bytes(spoiled)
+    with pytest.raises(ValueError, match="CRC"):
+        load(path)
+
+
+def written(path, change=None, **arrays):
+    """A saved temperature whose description or arrays were changed."""
+    save(fitted(TemperatureScaling), path)
+    with np.load(path) as content:
+        parts = {key: content[key] for key in content.files}
+    about = json.loads(str(parts["socrates_scaler"]))
+    about |= change or {}
+    np.savez(path, **(parts | {"socrates_scaler": np.array(json.dumps(about))} | arrays))
+
+
+FOREIGN = {
+    "text": (lambda path: path.write_text("temperature=1.5"), "is no whole scaler"),
+    "pickle": (lambda path: np.save(path, np.array([{}], dtype=object), allow_pickle=True), "allow_pickle=False"),
+    "one array": (lambda path: np.save(path, np.zeros(3)), "one array"),
+    "other arrays": (lambda path: np.savez(path, probs=np.zeros(3)), "holds other arrays"),
+    "torch": (lambda path: torch.save({"a": 1}, path), "is no whole scaler"),
+    "another zip": (lambda path: zipfile.ZipFile(path, "w").close(), "holds other arrays"),
+    "format": (lambda path: written(path, {"format": 2}), "has the format 2, this version of socrates reads 1"),
+    "kind": (lambda path: written(path, {"kind": "magic"}), "'magic' scaler, which is not in SCALERS"),
+    "option": (lambda path: written(path, {"options": {"depth": 3}}), "unexpected keyword argument 'depth'"),
+    "attribute": (lambda path: written(path, {"numbers": {"fit2": 3}}), "does not fit TemperatureScaling"),
+    "columns": (lambda path: written(path, {"numbers": {"columns": 0}}), "number of columns"),
+    "report": (lambda path: written(path, {"report": {"a": 1}}), "unexpected keyword argument 'a'"),
+    "array too many": (lambda path: written(path, **{"buffer.scale": np.ones(2)}), "does not fit TemperatureScaling"),
+    "shape": (lambda path: written(path, **{"buffer.temperature": np.ones(3)}), "is no whole scaler"),
+    "folder": (lambda path: path.mkdir(), "is no whole scaler"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN.values(), ids=FOREIGN.keys())
+def test_foreign_files_are_refused_in_one_line(case, tmp_path):
+    make, message = case
+    path = tmp_path / "scaler.npz"
+    make(path)
+    for added in tmp_path.glob("*.npy"):  # numpy's own ending
+        added.replace(path)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match=r"is not there: expected a file that socrates\.scaling\.save"):
+        load(tmp_path / "nothing.npz")
