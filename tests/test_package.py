@@ -37,7 +37,8 @@ LAYERS = {
     "export": {"files", "predictor"},
     "engine": FOUNDATIONS
     | {"contracts", "data", "experiment", "files", "methods", "models", "names", "predictor", "records"},
-    "report": {"files", "records", "experiment", "metrics", "pareto", "scaling"},
+    "plots": {"metrics", "pareto"},
+    "report": {"files", "records", "experiment", "metrics", "pareto", "plots", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
     "paper": {"experiment", "names", "engine", "report", "records", "pareto"},
