@@ -64,8 +64,9 @@ BAD_ROWS = {
     "complex": (GOOD + 0j, r"dtype complex128, expected floating point"),
     "text": ([["a", "b"], ["c", "d"]], r"expected floating point"),
     "ragged": ([[0.5, 0.5], [1.0]], r"probs does not form an array"),
-    "scores of class 1": (np.array([0.7, 0.8]), r"shape \(2,\), expected \(N, C\).*stack \(1 - p, p\)"),
-    "confidence alone": (np.array([0.7, 0.8]), r"confidence and correctness, pass Top\.of\(confidence, correct\)"),
+    "logits of class 1": (np.array([0.7, 1.8]), r"probs holds 1\.8 at position 1, expected scores.*apply sigmoid"),
+    "a column of logits": (np.array([[-0.5], [0.8]]), r"probs holds -0\.5 at position 0, expected scores of class 1"),
+    "a NaN among scores": (np.array([0.7, np.nan]), r"probs holds nan at position 1, expected scores of class 1"),
     "masked": (np.ma.array(GOOD, mask=GOOD == 0.8), r"probs holds masked entries.*drop those rows"),
     "three dimensions": (GOOD[None], r"shape \(1, 2, 3\), expected \(N, C\)"),
     "no rows": (np.zeros((0, 3)), r"shape \(0, 3\)"),
@@ -147,11 +148,6 @@ BAD_CALLS = {
         lambda: ece(Prediction(GOOD, np.array([0.7]), np.array([0]), 3), LABELS),
         r"2, 1 and 1 probs, confidences and classes",
     ),
-    "a column of scores, labels of two classes": (
-        lambda: ece(np.array([[0.7], [0.8]]), LABELS),
-        r"labels hold 1, expected 0 to 0 for 1 classes: .*stack \(1 - p, p\)",
-    ),
-    "a column of scores": (lambda: ece(np.array([[0.7], [0.8]]), [0, 0]), r"row 0 .* sums to 0\.7.*stack \(1 - p, p\)"),
     "Top: percent": (lambda: Top.of([90.0], [1]), r"confidence holds 90, expected probabilities"),
     "Top: above one": (lambda: Top.of([0.5, 1.25], [1, 0]), r"confidence holds 1\.25, expected probabilities"),
     "Top: negative": (lambda: Top.of([0.5, -0.1], [1, 0]), r"confidence holds -0\.1, expected probabilities"),
@@ -339,9 +335,10 @@ def test_input_is_left_alone():
 
 
 def test_single_sample_and_single_class():
-    assert predict([[3.0]]).probs.tolist() == [[1.0]]
-    for metric in METRICS:
-        assert np.isfinite(metric([[1.0]], [0]))
+    single = predict([[3.0]])
+    assert single.probs.tolist() == [[1.0]]
+    for metric in METRICS:  # a Prediction of one class; a column of numbers would be scores of class 1 among two
+        assert np.isfinite(metric(single, [0]))
         assert np.isfinite(metric([[0.2, 0.8]], [0]))
 
 

@@ -47,10 +47,10 @@ def test_bootstrap_equals_the_plain_way(metric, case):
 
 
 def test_bootstrap_never_copies_the_rows_for_our_metrics(case, monkeypatch):
-    def refuse(probs, index):
+    def refuse(samples, index):
         raise AssertionError("rows were copied")
 
-    monkeypatch.setattr("socrates.metrics.uncertainty._take", refuse)
+    monkeypatch.setattr("socrates.metrics.samples.Samples.take", refuse)
     for metric in (accuracy, nll, brier, ece, mce, ada_ece, debiased_ece, smooth_ece, partial(ece, num_bins=5)):
         assert isinstance(bootstrap(metric, *case, num_resamples=2), Interval)
     with pytest.raises(AssertionError, match="rows were copied"):

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .inputs import Array, Samples, Top, check_positive, picked
+from .arrays import check_positive, picked
+from .samples import Array, Samples, Top
 
 
 @dataclass(frozen=True, eq=False)
 class BinStats:
-    """Sums over the samples of each bin; the last axis is the bins. `a + b` holds the samples of both.
+    """Sums over the samples of each bin, times their weights; the last axis is the bins. `a + b` holds both's samples.
 
     >>> import numpy as np
     >>> one = BinStats(count=np.array([1.0, 2.0]), confidence=np.array([0.5, 1.8]), correct=np.array([1.0, 2.0]))
@@ -79,8 +80,9 @@ def bin_index(values: Array, num_bins: int) -> Array:
 def bin_stats(top: Top, num_bins: int) -> BinStats:
     """Sums over num_bins bins of equal width."""
     num_bins = check_positive("num_bins", num_bins)
-    index = bin_index(top.confidence, num_bins)
-    count, *sums = (np.bincount(index, weights, num_bins) for weights in (None, top.confidence, top.correct))
+    index, weight = bin_index(top.confidence, num_bins), top.weight
+    values = (top.confidence, top.correct) if weight is None else (weight * top.confidence, weight * top.correct)
+    count, *sums = (np.bincount(index, each, num_bins) for each in (weight, *values))
     return BinStats(count.astype(np.float64), *sums)
 
 
@@ -89,13 +91,19 @@ def grouped(top: Top) -> BinStats:
     order = np.argsort(top.confidence)
     ranked = top.confidence[order].astype(np.float64)
     start = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    count = np.diff(np.append(start, len(ranked))).astype(np.float64)
-    return BinStats(count, ranked[start] * count, np.add.reduceat(top.correct[order], start, dtype=np.float64))
+    weight = np.ones(len(top)) if top.weight is None else top.weight[order]
+    count = np.add.reduceat(weight, start)
+    return BinStats(count, ranked[start] * count, np.add.reduceat(weight * top.correct[order], start))
 
 
-def equal_ranks(total: int, num_bins: int) -> Array:
-    """The num_bins + 1 ranks that cut total samples into counts that differ by at most 1, the larger ones first."""
-    cut = np.arange(num_bins + 1)
+def equal_ranks(count: Array, num_bins: int) -> Array:
+    """The num_bins + 1 ranks that cut samples, counted by groups, into counts that differ by at most 1.
+
+    The larger ones come first. If counts are sums of weights that are no whole numbers, the cuts are at equal weight.
+    """
+    cut, total = np.arange(num_bins + 1), count.sum()
+    if (count != np.floor(count)).any():
+        return cut * (total / num_bins)
     return cut * (total // num_bins) + np.minimum(cut, total % num_bins)
 
 
@@ -104,13 +112,13 @@ def equal_mass(groups: BinStats, num_bins: int) -> BinStats:
 
     A group that lies across a cut gives each side its share of every sum, so the order of tied samples never matters.
     """
-    rank = equal_ranks(int(groups.count.sum()), check_positive("num_bins", num_bins))
+    rank = equal_ranks(groups.count, check_positive("num_bins", num_bins))
     reached = np.concatenate([[0.0], np.cumsum(groups.count)])
 
     def between_cuts(sums: Array) -> Array:
         return np.diff(np.interp(rank, reached, np.concatenate([[0.0], np.cumsum(sums)])))
 
-    return BinStats(np.diff(rank).astype(np.float64), between_cuts(groups.confidence), between_cuts(groups.correct))
+    return BinStats(np.diff(rank), between_cuts(groups.confidence), between_cuts(groups.correct))
 
 
 def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
@@ -124,16 +132,18 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
     total = np.zeros(num_classes)
     for rows, chunk in samples.chunks():
         known, label = np.ascontiguousarray(chunk[:, :num_classes]), samples.labels[rows]
-        total += known.sum(axis=0, dtype=np.float64)
+        weight = np.ones(len(known)) if samples.weight is None else samples.weight[rows]
+        total += (known if samples.weight is None else known * weight[:, None]).sum(axis=0, dtype=np.float64)
         above = np.flatnonzero(known > _limits(num_bins, known.dtype)[1][0])
         value = np.ravel(known)[above]
         cell = above % num_classes * num_bins + bin_index(value, num_bins)
         label_cell = label * num_bins + bin_index(picked(known, label), num_bins)
         # Unlike bincount, this touches only the cells that change.
-        np.add.at(count, cell, np.ones(len(cell)))
-        np.add.at(confidence, cell, value.astype(np.float64))
-        np.add.at(correct, label_cell, np.ones(len(label)))
+        each = weight[above // num_classes]
+        np.add.at(count, cell, each)
+        np.add.at(confidence, cell, value * each)
+        np.add.at(correct, label_cell, weight)
     stats = BinStats(*(np.reshape(sums, (num_classes, num_bins)) for sums in (count, confidence, correct)))
-    stats.count[:, 0] = len(samples) - stats.count.sum(axis=1)
+    stats.count[:, 0] = (len(samples) if samples.weight is None else samples.weight.sum()) - stats.count.sum(axis=1)
     stats.confidence[:, 0] = total - stats.confidence.sum(axis=1)
     return stats

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .binning import BinStats, bin_edges, bin_stats, class_bin_stats, equal_mass, grouped
-from .inputs import Array, LabelsLike, ProbsLike, TopLike, open_samples, open_top
+from .binning import BinStats, bin_edges, bin_index, bin_stats, class_bin_stats, equal_mass, grouped
+from .entry import class_metric, top_curve, top_metric
+from .samples import Array, Samples, Top
 
 # Cells of the grid the residuals are shared out to. Sharing between the two nearest centres keeps their place, so the
 # error falls with the square of the cell's width over the bandwidth.
@@ -54,35 +55,53 @@ class Reliability:
         return cls(edges[:-1], edges[1:], stats.count, *means)
 
 
-def reliability(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> Reliability:
+@top_curve
+def reliability(top: Top, num_bins: int = 15) -> Reliability:
     """Count, mean confidence, accuracy and gap of each bin: the numbers of a reliability diagram.
 
-    Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
-        labels: (N,) class numbers; booleans where there are two classes.
-        num_bins: number of bins of equal width, (lo, hi]; 0 belongs to the first.
+    Args: as for `ece`, without groups.
 
     >>> reliability([[0.9, 0.1], [0.6, 0.4]], [0, 1], num_bins=2).accuracy
     array([nan, 0.5])
     """
-    return Reliability.of(bin_stats(open_top(probs, labels), num_bins))
+    return Reliability.of(bin_stats(top, num_bins))
 
 
-def ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+@top_metric
+def ece(top: Top, num_bins: int = 15) -> float:
     """Expected calibration error: mean gap between confidence and accuracy over bins of equal width.
 
+    Of two classes this is the error of the answer, whose confidence is at least one half. How well the score of class 1
+    forecasts class 1, which scikit-learn's `calibration_curve` draws and torchmetrics' `BinaryCalibrationError`
+    measures, is `ece(confidence=p, correct=y)`.
+
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
-        labels: (N,) class numbers; booleans where there are two classes.
-        num_bins: number of bins (lo, hi].
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; (N,) or (N, 1) scores p of class 1 among two
+            classes, which mean the two columns (1 - p, p); or a `Top` alone.
+        labels: (N,) class numbers, booleans where there are two classes, or names with `classes`.
+        num_bins: number of bins (lo, hi] of equal width; 0 belongs to the first.
+        confidence: (N,) probabilities of the predicted classes, beside `correct` and in the place of probs and labels.
+        correct: (N,) whether the prediction is right, as booleans or 0 and 1.
+        sample_weight: (N,) finite weights, at least 0: 2 counts as the row twice, 0 as if it were not there.
+        classes: names of the classes in the order of the columns, where labels hold names.
+        groups: (N,) group of each sample, such as strings or integers; the result is a `GroupTable` of their values.
 
     >>> round(ece([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.35
+    >>> round(ece([0.1, 0.4], ["dog", "cat"], classes=["dog", "cat"]), 4)
+    0.35
+    >>> round(ece(confidence=[0.9, 0.6], correct=[True, False]), 4)
+    0.35
+    >>> ece(confidence=[0.9, 0.6, 0.7], correct=[1, 0, 1], groups=["a", "a", "b"])
+    group  count  ece
+    a          2  0.3500
+    b          1  0.3000
     """
-    return bin_stats(open_top(probs, labels), num_bins).ece
+    return bin_stats(top, num_bins).ece
 
 
-def mce(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+@top_metric
+def mce(top: Top, num_bins: int = 15) -> float:
     """Maximum calibration error: the largest gap of any bin that holds a sample.
 
     Args: as for `ece`.
@@ -90,28 +109,32 @@ def mce(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) ->
     >>> round(mce([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.6
     """
-    return bin_stats(open_top(probs, labels), num_bins).mce
+    return bin_stats(top, num_bins).mce
 
 
-def ada_ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+@top_metric
+def ada_ece(top: Top, num_bins: int = 15) -> float:
     """Adaptive calibration error: ECE over bins of equal counts, cut by the rank of the confidence.
 
-    Counts differ by at most 1 (the first bins are the larger ones). Samples of equal confidence that lie across a cut
-    give each side their mean, so the value does not depend on the order of the samples.
+    Counts differ by at most 1 (the first bins are the larger ones), with weights as well if those are whole numbers;
+    with any other weights each bin holds the same weight. Samples of equal confidence that lie across a cut give each
+    side their mean, so the value does not depend on the order of the samples.
 
     Args: as for `ece`.
 
     >>> round(ada_ece([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]], [0, 1, 0], num_bins=2), 4)
     0.1333
     """
-    return equal_mass(grouped(open_top(probs, labels)), num_bins).ece
+    return equal_mass(grouped(top), num_bins).ece
 
 
-def debiased_ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15) -> float:
+@top_metric
+def debiased_ece(top: Top, num_bins: int = 15) -> float:
     """ECE less the part that sampling noise adds to it, not below 0 (Kumar, Liang and Ma, 2019).
 
     The accuracy of a bin with n samples is taken as normal with variance acc (1 - acc) / n; what that noise adds to the
-    absolute gap, on average, is subtracted.
+    absolute gap, on average, is subtracted. With weights n is their effective number, (sum w)^2 / sum w^2 (Kish): a
+    row of weight 2 is one observation, not two, so that here, and only here, it is less than the row twice.
 
     Args: as for `ece`.
 
@@ -119,31 +142,37 @@ def debiased_ece(probs: TopLike, labels: LabelsLike | None = None, num_bins: int
     >>> round(ece(probs, labels), 3), round(debiased_ece(probs, labels), 3)
     (0.1, 0.058)
     """
-    stats = bin_stats(open_top(probs, labels), num_bins)
+    stats = bin_stats(top, num_bins)
     filled = stats.count > 0
     count, gap = stats.count[filled], stats.gap[filled]
     share = stats.correct[filled] / count
-    noisy = folded_normal_mean(gap, np.sqrt(share * (1 - share) / count))
+    number = count
+    if top.weight is not None:
+        number = count**2 / np.bincount(bin_index(top.confidence, num_bins), top.weight**2, num_bins)[filled]
+    noisy = folded_normal_mean(gap, np.sqrt(share * (1 - share) / number))
     bias = float(count @ (noisy - np.abs(gap)) / count.sum())
     return max(0.0, stats.ece - bias)
 
 
-def cw_ece(probs: ProbsLike, labels: LabelsLike, num_bins: int = 15, num_classes: int | None = None) -> float:
+@class_metric
+def cw_ece(samples: Samples, num_bins: int = 15) -> float:
     """Class-wise ECE: the ECE of each class's probability as a forecast of that class, averaged over the classes.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`, whose known classes are the ones averaged over.
-        labels: (N,) class numbers.
+        probs: as for `nll`; of a `Prediction` the known classes are the ones averaged over.
+        labels: as for `nll`.
         num_bins: number of bins (lo, hi].
         num_classes: how many leading columns are classes; all of them unless told.
+        sample_weight: as for `ece`, like `classes` and `groups`.
 
     >>> round(cw_ece([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.35
     """
-    return class_bin_stats(open_samples(probs, labels, num_classes), num_bins).ece
+    return class_bin_stats(samples, num_bins).ece
 
 
-def smooth_ece(probs: TopLike, labels: LabelsLike | None = None) -> float:
+@top_metric
+def smooth_ece(top: Top) -> float:
     """SmoothECE (Blasiok and Nakkiran, 2023): the calibration error of the top class, smoothed at its own scale.
 
     Residuals, confidence less correctness, are smoothed over the confidence by a Gaussian reflected at 0 and 1; the
@@ -151,15 +180,13 @@ def smooth_ece(probs: TopLike, labels: LabelsLike | None = None) -> float:
     continuously with the probabilities. A direct sum over the kernel agrees to 1e-5. The `relplot` package, which
     stops its search for sigma at steps of 0.001, is coarser and may differ by 0.007.
 
-    Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
-        labels: (N,) class numbers.
+    Args: as for `ece`, without bins.
 
     >>> round(smooth_ece([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 3)
     0.25
     """
-    top = open_top(probs, labels)
-    residual = _on_grid(top.confidence, top.confidence.astype(np.float64) - top.correct) / len(top.confidence)
+    weight = np.ones(len(top)) if top.weight is None else top.weight
+    residual = _on_grid(top.confidence, weight * (top.confidence.astype(np.float64) - top.correct)) / weight.sum()
     # Mirrored, the grid is periodic, and smoothing with the reflected kernel is a product with a Gaussian.
     spectrum = np.fft.rfft(np.concatenate([residual, residual[::-1]]))
     low, high = 0.0, 1.0

@@ -8,8 +8,10 @@ from typing import cast
 import numpy as np
 import torch
 
+from .arrays import ArrayLike, check_positive
 from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from .inputs import Array, ArrayLike, LabelsLike, ProbsLike, check_positive, open_samples
+from .inputs import LabelsLike, ProbsLike, open_samples
+from .samples import Array
 from .scoring import brier_of_each, nll_of_each
 
 # A power of two, so that the edges are exact in every dtype.
@@ -134,7 +136,7 @@ class CalibrationMeter:
         0.0
         """
         total, fine = int(self._filled_count()), self._stats("fine")
-        rank = equal_ranks(total, self.num_bins)[1:-1]
+        rank = equal_ranks(fine.count, self.num_bins)[1:-1]
         reached = np.cumsum(fine.count)
         at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
         size, right = fine.count[at], fine.correct[at]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .inputs import Array, ArrayLike, open_scores
+from .arrays import Array, ArrayLike, open_scores
 
 
 def auroc(known: ArrayLike, unknown: ArrayLike) -> float:

@@ -5,27 +5,29 @@ import warnings
 
 import numpy as np
 
-from .inputs import Array, LabelsLike, ProbsLike, Samples, TopLike, open_samples, open_top, picked
+from .arrays import picked
+from .entry import mean_metric, top_metric
 from .predictions import probabilities
+from .samples import Array, Samples, Top, weighted_mean
 
 # The least probability that `nll` tells from 0, whatever the dtype: scikit-learn's for float64, its epsilon.
 CLIP = 2.0**-52
 
 
-def accuracy(probs: TopLike, labels: LabelsLike | None = None) -> float:
+@top_metric
+def accuracy(top: Top) -> float:
     """Share of samples whose most probable class is the label; of equal probabilities the first counts.
 
-    Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
-        labels: (N,) class numbers; booleans where there are two classes.
+    Args: as for `ece`.
 
     >>> accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.5
     """
-    return float(open_top(probs, labels).correct.mean())
+    return weighted_mean(top.correct, top.weight)
 
 
-def nll(probs: ProbsLike, labels: LabelsLike) -> float:
+@mean_metric
+def nll(samples: Samples) -> Array:
     """Negative log-likelihood, also called log-loss: mean of -log of the label's probability, in nats.
 
     A probability below 2^-52 (2.2e-16) counts as 2^-52, 36.04 nats, in every dtype, and a warning tells how many are
@@ -34,8 +36,9 @@ def nll(probs: ProbsLike, labels: LabelsLike) -> float:
     the logarithm is taken from the logits themselves, and only a class masked with -inf has probability 0.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
-        labels: (N,) class numbers.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or (N,) scores of class 1 among two classes.
+        labels: (N,) class numbers, booleans where there are two classes, or names with `classes`.
+        sample_weight: as for `ece`, like `classes` and `groups`.
 
     >>> round(nll([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.5108
@@ -43,10 +46,11 @@ def nll(probs: ProbsLike, labels: LabelsLike) -> float:
     >>> nll(predict([[0.0, 800.0]]), [0])
     800.0
     """
-    return float(nll_of_each(open_samples(probs, labels)).mean())
+    return nll_of_each(samples, stacklevel=5)
 
 
-def brier(probs: ProbsLike, labels: LabelsLike) -> float:
+@mean_metric
+def brier(samples: Samples) -> Array:
     """Brier score: mean squared distance between the row of probabilities and the one-hot label, from 0 to 2.
 
     This is the sum over all classes, Brier's own. Of two classes it is twice scikit-learn's `brier_score_loss`, which
@@ -57,10 +61,10 @@ def brier(probs: ProbsLike, labels: LabelsLike) -> float:
     >>> round(brier([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.37
     """
-    return float(brier_of_each(open_samples(probs, labels)).mean())
+    return brier_of_each(samples)
 
 
-def nll_of_each(samples: Samples) -> Array:
+def nll_of_each(samples: Samples, stacklevel: int = 3) -> Array:
     """-log of each label's probability, exact where there are logits, with one warning for those that are 0."""
     with np.errstate(divide="ignore"):
         scores = -np.log(samples.each(picked).astype(np.float64))
@@ -75,7 +79,7 @@ def nll_of_each(samples: Samples) -> Array:
     if num_zeros:
         given = f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite"
         meaning = f"each counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound"
-        warnings.warn(f"{given}: {meaning}", stacklevel=3)
+        warnings.warn(f"{given}: {meaning}", stacklevel=stacklevel)
     return scores
 
 

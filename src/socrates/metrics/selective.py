@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .binning import grouped
-from .inputs import Array, ArrayLike, Top, TopLike, open_scores, open_top
+from .entry import rank_curve, rank_metric
+from .samples import Array, Top
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,28 +28,31 @@ class RiskCoverage:
     threshold: Array
 
 
-def risk_coverage(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> RiskCoverage:
+@rank_curve
+def risk_coverage(top: Top) -> RiskCoverage:
     """Share of wrong answers as the answered share grows; samples of equal confidence are answered together.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
-        labels: (N,) class numbers.
-        confidence: (N,) scores to rank by, such as 1 - p_unknown, in the place of the predicted class's probability.
+        probs: as for `ece`.
+        labels: as for `ece`.
+        confidence: (N,) scores to rank by, such as 1 - p_unknown, in the place of the predicted class's probability;
+            any finite numbers. Beside `correct` they stand in the place of probs and labels, too.
+        correct: (N,) whether the prediction is right, as booleans or 0 and 1.
+        sample_weight: as for `ece`, like `classes` and, of the metrics that are numbers, `groups`.
 
     >>> risk_coverage([[0.9, 0.1], [0.6, 0.4]], [0, 1], confidence=[0.1, 0.2]).risk
     array([1. , 0.5])
+    >>> risk_coverage(confidence=[7.0, -2.0], correct=[True, False]).coverage
+    array([0.5, 1. ])
     """
-    top = open_top(probs, labels)
-    score = top.confidence if confidence is None else open_scores(confidence, "confidence")
-    if len(score) != len(top.correct):
-        raise ValueError(f"{len(score)} confidences for {len(top.correct)} rows of probs: expected one a row")
-    groups = grouped(Top(score, top.correct))
+    groups = grouped(top)
     answered = np.cumsum(groups.count[::-1])
     right = np.cumsum(groups.correct[::-1])
-    return RiskCoverage(answered / len(score), 1 - right / answered, groups.mean(groups.confidence)[::-1])
+    return RiskCoverage(answered / answered[-1], 1 - right / answered, groups.mean(groups.confidence)[::-1])
 
 
-def aurc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> float:
+@rank_metric
+def aurc(top: Top) -> float:
     """Area under the risk-coverage curve: the risk at each sample's own threshold, averaged over the samples.
 
     Args: as for `risk_coverage`.
@@ -56,11 +60,12 @@ def aurc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike 
     >>> aurc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.25
     """
-    curve = risk_coverage(probs, labels, confidence)
+    curve = risk_coverage(top)
     return float(curve.risk @ np.diff(curve.coverage, prepend=0.0))
 
 
-def augrc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike | None = None) -> float:
+@rank_metric
+def augrc(top: Top) -> float:
     """Area under the generalised risk-coverage curve (Traub et al., 2024): the mean share of undetected failures.
 
     The generalised risk is the share of all samples that are both answered and wrong; it is integrated over the
@@ -71,27 +76,25 @@ def augrc(probs: TopLike, labels: ArrayLike | None = None, confidence: ArrayLike
     >>> augrc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.125
     """
-    curve = risk_coverage(probs, labels, confidence)
+    curve = risk_coverage(top)
     failures = np.append(0.0, curve.risk * curve.coverage)
     return float((failures[1:] + failures[:-1]) @ np.diff(curve.coverage, prepend=0.0) / 2)
 
 
-def coverage_at_risk(
-    probs: TopLike, labels: ArrayLike | None, max_risk: float, confidence: ArrayLike | None = None
-) -> float:
+@rank_metric
+def coverage_at_risk(top: Top, max_risk: float) -> float:
     """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or a `Top` alone.
+        probs: as for `risk_coverage`, like all the others.
         labels: (N,) class numbers.
         max_risk: greatest share of wrong answers allowed, in [0, 1].
-        confidence: as for `risk_coverage`.
 
     >>> coverage_at_risk([[0.9, 0.1], [0.6, 0.4]], [0, 1], max_risk=0.1)
     0.5
     """
     if not 0 <= max_risk <= 1:
         raise ValueError(f"max_risk={max_risk!r}, expected a share of wrong answers from 0 to 1")
-    curve = risk_coverage(probs, labels, confidence)
+    curve = risk_coverage(top)
     # Shares of integers: a slack far below 1 / N keeps a limit such as 0.1 from failing by rounding.
     return float(curve.coverage[curve.risk <= max_risk + 1e-12].max(initial=0.0))

@@ -4,23 +4,19 @@ from __future__ import annotations  # numpy.random is loaded only where numbers 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import torch
 
-from .calibration import ada_ece, debiased_ece, ece, mce, smooth_ece
-from .inputs import Array, LabelsLike, Samples, Top, TopLike, check_positive, open_probs, open_samples, open_top
-from .predictions import Prediction
-from .scoring import accuracy, brier, brier_of_each, nll, nll_of_each
+from .arrays import ArrayLike, check_positive
+from .entry import Door
+from .inputs import ROWS_NEEDED, LabelsLike, TopLike, open_probs, open_samples
+from .labels import Classes
+from .samples import Array, Samples, Top, take_rows
 
 Metric = Callable[..., float]
-
-# Metrics that take a `Top`, and means of one value a sample: the rows need not be copied for each resample.
-_OF_TOP: tuple[Metric, ...] = (ece, mce, ada_ece, debiased_ece, smooth_ece, accuracy)
-_MEANS: tuple[Metric, ...] = (nll, brier)
 
 # A mean over resamples within this many of its standard errors of the estimate is no sign of a bias.
 _CHANCE = 3
@@ -41,11 +37,15 @@ class Interval:
 
 def bootstrap(
     metric: Metric,
-    probs: TopLike,
+    probs: TopLike | None = None,
     labels: LabelsLike | None = None,
     *,
     num_resamples: int = 1000,
-    confidence: float = 0.95,
+    confidence: float | ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+    level: float = 0.95,
     seed: int = 0,
 ) -> Interval:
     """Confidence interval of a metric over resamples of the samples, drawn with replacement.
@@ -79,14 +79,18 @@ def bootstrap(
     The metrics of this package that read only the top class, or average over samples, are computed without copying
     `probs` for each resample; `cw_ece` and any other callable are called on resampled rows. Values with one entry a
     sample that a `functools.partial` sets, such as the `confidence` of `aurc`, are resampled along; those inside a
-    lambda cannot be.
+    lambda cannot be. Weights go with their samples, of which a resample has as many: a weight of 2 is one observation.
 
     Args:
         metric: any `metric(probs, labels)`; `functools.partial(ece, num_bins=10)` sets options.
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; for metrics of the top class a `Top` alone.
-        labels: (N,) class numbers.
+        probs: as for the metric.
+        labels: as for the metric.
         num_resamples: number of resamples.
-        confidence: level of the interval: how often it shall hold the true value.
+        confidence: (N,) confidences beside `correct`, as for `ece`; a single number is the level of the interval.
+        correct: as for `ece`.
+        sample_weight: as for `ece`; a metric from elsewhere is given it by keyword.
+        classes: as for `ece`.
+        level: how often the interval shall hold the true value.
         seed: the same seed gives the same interval.
 
     >>> from socrates.metrics import accuracy
@@ -94,17 +98,29 @@ def bootstrap(
     Interval(estimate=0.5, low=0.4, high=0.6)
     """
     check_positive("num_resamples", num_resamples)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence={confidence!r}, expected a share between 0 and 1, such as 0.95")
-    num_samples, of_index = _of_index(metric, probs, labels)
-    estimate = of_index(slice(None))  # before the resamples: its errors name the rows as they were given
+    name = "level"
+    if isinstance(confidence, int | float):
+        name, level, confidence = "confidence", confidence, None
+    if not 0 < level < 1:
+        raise ValueError(f"{name}={level!r}, expected a share between 0 and 1, such as 0.95")
+    given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
+    entry = {name: value for name, value in given.items() if value is not None}
+    num_samples, value_at = _of_index(metric, probs, labels, entry)
+    estimate = float(value_at(None))  # before the resamples: its errors name the rows as they were given
     rng = np.random.default_rng(seed)
-    values = np.array([of_index(rng.integers(0, num_samples, num_samples)) for _ in range(num_resamples)])
-    return _interval(estimate, values, confidence)
+    resamples = (rng.integers(0, num_samples, num_samples) for _ in range(num_resamples))
+    return _interval(estimate, np.array([float(value_at(index)) for index in resamples]), level)
 
 
 def floor(
-    metric: Metric, probs: TopLike, *, num_draws: int = 100, seed: int = 0, quantile: float | None = None
+    metric: Metric,
+    probs: TopLike | None = None,
+    *,
+    confidence: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    num_draws: int = 100,
+    seed: int = 0,
+    quantile: float | None = None,
 ) -> float:
     """What the metric would be if the model were perfectly calibrated: labels are drawn from the probabilities.
 
@@ -118,7 +134,9 @@ def floor(
 
     Args:
         metric: any `metric(probs, labels)`.
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; for metrics of the top class a `Top` alone.
+        probs: as for the metric; no labels are needed.
+        confidence: (N,) probabilities of the predicted classes in the place of probs, for metrics of the top class.
+        sample_weight: as for `bootstrap`: every draw has the same weights.
         num_draws: number of sets of labels drawn.
         seed: the same seed gives the same value.
         quantile: this quantile of the draws in the place of their mean; 0.95 gives a test at the level of 5 %.
@@ -131,14 +149,29 @@ def floor(
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile={quantile!r}, expected None or a share from 0 to 1")
     rng = np.random.default_rng(seed)
-    if _base(metric) in _OF_TOP:
-        top = probs if isinstance(probs, Top) else open_probs(probs).top()
-        draws = (rng.random(len(top.confidence)) < top.confidence for _ in range(num_draws))
-        values = [float(metric(Top(top.confidence, correct))) for correct in draws]
+    keywords, door = _known(metric)
+    if door is not None and door.of_top and not keywords.keys() & door.takes.keys():
+        top = _unlabelled(probs, confidence, sample_weight)
+        draws = (rng.random(len(top)) < top.confidence for _ in range(num_draws))
+        values = [float(door.at(Top(top.confidence, correct, top.weight), **keywords)(None)) for correct in draws]
     else:
-        drawn = _draw_labels(open_probs(probs), num_draws, rng)
-        values = [float(metric(probs, labels)) for labels in drawn]
+        if confidence is not None:
+            raise ValueError(ROWS_NEEDED)
+        drawn = _draw_labels(open_probs(probs, sample_weight), num_draws, rng)
+        if sample_weight is None:
+            values = [float(metric(probs, labels)) for labels in drawn]
+        else:
+            values = [float(metric(probs, labels, sample_weight=sample_weight)) for labels in drawn]
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
+
+
+def _unlabelled(probs: TopLike | None, confidence: ArrayLike | None, sample_weight: ArrayLike | None) -> Top:
+    """Confidences of which nobody knows yet whether they are right."""
+    if confidence is None:
+        return probs.weighted(sample_weight) if isinstance(probs, Top) else open_probs(probs, sample_weight).top()
+    if probs is not None:
+        raise ValueError("got probs beside confidence=: expected one of them")
+    return Top.of(confidence, np.zeros(len(cast("Any", confidence))), sample_weight)
 
 
 def _interval(estimate: float, values: Array, confidence: float) -> Interval:
@@ -152,47 +185,44 @@ def _interval(estimate: float, values: Array, confidence: float) -> Interval:
     return Interval(estimate, min(low, estimate), max(high, estimate))
 
 
-def _of_index(metric: Metric, probs: Any, labels: Any) -> tuple[int, Callable[[Any], float]]:
-    """The number of samples, and the metric as a function of the positions of a resample."""
-    base = _base(metric)
-    if base in _OF_TOP:
-        top = open_top(probs, labels)
-        return len(top.confidence), lambda index: float(metric(top.take(index)))
-    samples = open_samples(probs, labels)
-    if base in _MEANS:
-        scores = nll_of_each(samples) if base is nll else brier_of_each(samples)
-        return len(samples), lambda index: float(scores[index].mean())
-    keywords: dict[str, Any] = cast("Any", metric).keywords if _is_partial(metric) else {}
+def _of_index(metric: Metric, probs: Any, labels: Any, entry: dict[str, Any]) -> tuple[int, Callable[[Any], float]]:
+    """The number of samples, and the metric as a function of the positions of a resample; None stands for all."""
+    keywords, door = _known(metric)
+    if door is not None:
+        entry = {name: value for name, value in keywords.items() if name in door.takes} | entry
+        opened = door.open(probs, labels, **entry)
+        return len(opened), door.at(opened, **{name: keywords[name] for name in keywords.keys() - entry.keys()})
+    if {"confidence", "correct"} & entry.keys():
+        raise ValueError(ROWS_NEEDED)
+    samples = open_samples(probs, labels, **entry)
     shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
     per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (len(samples),)}
 
     def of_rows_at(index: Any) -> float:
-        along = {name: _take(value, index) for name, value in per_sample.items()}
-        return float(metric(_take(probs, index), samples.labels[index], **along))
+        part = samples if index is None else samples.take(index)
+        rows = slice(None) if part.positions is None else part.positions
+        along = {name: take_rows(value, rows) for name, value in per_sample.items()}
+        weights = {} if part.weight is None else {"sample_weight": part.weight}
+        return metric(take_rows(probs, rows), part.labels, **along, **weights)
 
     return len(samples), of_rows_at
 
 
-def _take(probs: Any, index: Any) -> Any:
-    """The rows at these positions, of the kind that was given."""
-    if isinstance(probs, Prediction):
-        parts = {name: _take(getattr(probs, name), index) for name in ("probs", "confidence", "predicted")}
-        return replace(probs, **parts, logits=None if probs.logits is None else probs.logits[index])
-    return probs[index] if isinstance(probs, torch.Tensor) else np.asarray(probs)[index]
-
-
-def _base(metric: Metric) -> Metric:
-    """The metric of which a partial sets keywords."""
-    return cast("Any", metric).func if _is_partial(metric) and not cast("Any", metric).args else metric
-
-
-def _is_partial(metric: object) -> bool:
-    return isinstance(metric, partial)
+def _known(metric: Metric) -> tuple[dict[str, Any], Door | None]:
+    """The keywords that a partial sets, and how a metric of this package opens and reads its samples."""
+    base: Any = metric
+    if isinstance(metric, partial) and not base.args:
+        return base.keywords, getattr(base.func, "door", None)
+    return {}, getattr(base, "door", None)
 
 
 def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> Array:
-    """Labels drawn from the rows, (num_draws, N): the place of a uniform number among the row's cumulative sums."""
-    labels = np.empty((num_draws, len(samples)), np.int32)
+    """Labels drawn from the rows, (num_draws, N): the place of a uniform number among the row's cumulative sums.
+
+    Rows that were left out for their weight of 0 have label 0.
+    """
+    labels = np.zeros((num_draws, samples.num_given), np.int32)
+    positions = np.arange(len(samples)) if samples.positions is None else samples.positions
     for rows, chunk in samples.chunks():
         reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
         if np.abs(reached[:, -1] - 1).max() > 0.05:
@@ -203,5 +233,5 @@ def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> 
         steps = (reached / reached[:, -1:] + row).ravel()
         place = np.searchsorted(steps, (rng.random((len(chunk), num_draws)) + row).ravel(), side="right")
         label = np.reshape(place, (len(chunk), num_draws)) - row * samples.num_classes
-        labels[:, rows] = np.transpose(np.minimum(label, samples.num_classes - 1))
+        labels[:, positions[rows]] = np.transpose(np.minimum(label, samples.num_classes - 1))
     return labels

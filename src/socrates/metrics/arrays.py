@@ -1,0 +1,101 @@
+"""Arrays as users have them: torch or numpy in, checked numpy out, with words for what cannot be read."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .predictions import Array, refuse_mask
+
+ArrayLike = torch.Tensor | npt.ArrayLike
+
+_OTHER_ENTRIES = (
+    "pass (N,) scores of class 1 where there are two classes; confidence=..., correct=... where nothing else is known"
+)
+
+
+def open_scores(scores: ArrayLike, name: str) -> Array:
+    """A 1-D array of finite float32 or float64 scores."""
+    array = in_full(open_floats(scores, name, (1,)))
+    if not np.isfinite(array).all():
+        at = int((~np.isfinite(array)).argmax())
+        raise ValueError(f"{name} holds {array[at]} at position {at}, expected finite scores: drop the sample")
+    return array
+
+
+def check_positive(name: str, value: object) -> int:
+    """A number of bins, classes or draws: an integer >= 1."""
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(cast("SupportsIndex", value))
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name}={value!r}, expected an integer >= 1")
+    return number
+
+
+def picked(chunk: Array, column: Array) -> Array:
+    """One entry of each row."""
+    width = int(chunk.shape[1])
+    return np.ravel(chunk).take(np.arange(0, len(chunk) * width, width) + column)
+
+
+def open_floats(values: ArrayLike, name: str, ndims: tuple[int, ...]) -> torch.Tensor | Array:
+    """A numpy view of float16, float32 or float64, or the bfloat16 tensor itself, of as many dimensions."""
+    brain = isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16
+    array = values.detach().cpu() if isinstance(values, torch.Tensor) and brain else as_numpy(values, name)
+    if isinstance(array, np.ndarray) and array.dtype.kind != "f":
+        raise ValueError(f"{name} has dtype {array.dtype}, expected floating point: convert it to float32")
+    if array.ndim not in ndims or 0 in array.shape:
+        expected, hint = ("(N,)", "pass one score a sample") if ndims == (1,) else ("(N, C)", _OTHER_ENTRIES)
+        raise ValueError(f"{name} has shape {tuple(array.shape)}, expected {expected}, none of them 0: {hint}")
+    return array
+
+
+def open_weight(weight: ArrayLike | None, num_samples: int) -> Array | None:
+    """(N,) float64 weights of which some are above 0; None where all are 1, so that those change no bit."""
+    if weight is None:
+        return None
+    array = as_numpy(weight, "sample_weight")
+    if array.shape != (num_samples,):
+        given = f"sample_weight has shape {array.shape}"
+        raise ValueError(f"{given}, expected ({num_samples},): pass one weight a sample")
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"sample_weight has dtype {array.dtype}, expected numbers: convert it to float64")
+    array = array.astype(np.float64)
+    wrong = ~((array >= 0) & (array < np.inf))
+    if wrong.any():
+        at = int(wrong.argmax())
+        todo = "a weight of 0 leaves a sample out"
+        raise ValueError(f"sample_weight holds {array[at]:.6g} at position {at}, expected finite values >= 0: {todo}")
+    if not 0 < array.sum() < np.inf:
+        given = f"sample_weight sums to {array.sum():.6g}"
+        raise ValueError(f"{given}, expected a finite sum above 0: give some sample a weight, and divide huge ones")
+    return None if (array == 1).all() else array
+
+
+def in_full(values: torch.Tensor | Array, space: torch.Tensor | None = None) -> Array:
+    """Contiguous and writeable (torch warns else) float32 for half precision and float32, float64 for all others.
+
+    Half precision is converted into `space`, if there is one.
+    """
+    if isinstance(values, np.ndarray) and values.dtype != np.float16:
+        return np.require(values, np.float32 if values.dtype == np.float32 else np.float64, ["C", "W"])
+    # Torch converts from half precision some twenty times as fast as numpy.
+    half = torch.as_tensor(np.require(values, np.float16, ["C", "W"])) if isinstance(values, np.ndarray) else values
+    return (half.float().contiguous() if space is None else space[: len(half)].copy_(half)).numpy()
+
+
+def as_numpy(values: ArrayLike, name: str) -> Array:
+    """A view where there can be one."""
+    if isinstance(values, torch.Tensor):
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy(force=True)
+    refuse_mask(values, name)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} does not form an array ({error}): pass a tensor or an array") from error
