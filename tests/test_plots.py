@@ -173,7 +173,8 @@ def test_a_forest_of_scores_is_not_in_percent(axes):
 
 def test_pareto_marks_every_point_and_joins_those_that_no_other_dominates(axes):
     points = {"CE": (0.05, 0.03), "focal": (0.06, 0.01), "MC": (0.07, 0.04)}
-    assert plots.pareto(points, ax=axes) is axes
+    given = {**points, "focal": {"error": 0.06, "ece": 0.01}}
+    assert plots.pareto(given, ax=axes) is axes
     np.testing.assert_allclose(line(axes, "not dominated").get_xydata(), [[5, 3], [6, 1]])
     for label, place in points.items():
         np.testing.assert_allclose(line(axes, label).get_xydata(), [100 * np.array(place)])
@@ -200,7 +201,34 @@ def test_all_that_metrics_take_is_the_same_picture(draw):
     given = [(prediction, labels), (prediction.probs.numpy(), labels.numpy()), (top,)]
     titles = {draw(*one).get_title() for one in given}
     titles.add(draw(confidence=top.confidence, correct=top.correct).get_title())
+    names = np.array(["ant", "bee", "cow"])
+    titles.add(draw(prediction.probs, names[labels.numpy()], classes=names).get_title())
     assert len(titles) == 1
+
+
+@pytest.mark.parametrize("draw", OF_SAMPLES)
+def test_a_weight_of_two_is_drawn_as_the_sample_twice(draw):
+    top = sure_answers(300, sharpness=2)
+    weight = np.arange(300) % 3  # some are left out
+    weighted = draw(top, sample_weight=weight)
+    twice = draw(top.take(np.repeat(np.arange(300), weight)))
+    first, second = (axes.get_title().replace(", within chance", "").split("\n")[-1] for axes in (weighted, twice))
+    assert first == second
+    for one, two in zip(weighted.get_lines(), twice.get_lines(), strict=True):
+        np.testing.assert_allclose(one.get_xydata(), two.get_xydata(), atol=1e-12)
+    for one, two in zip(weighted.patches, twice.patches, strict=True):
+        if hasattr(one, "get_data"):
+            np.testing.assert_allclose(one.get_data().values, two.get_data().values)
+
+
+def test_of_weighted_samples_chance_reaches_further_than_of_as_many_equal_ones():
+    top = sure_answers(300)
+    uneven = np.where(np.arange(300) % 10, 0.1, 10.0)
+    equal, weighted = (plots.reliability(top, sample_weight=weight) for weight in (np.full(300, 7.0), uneven))
+    plain = plots.reliability(top)
+    heights = [np.sum([bar.get_height() for bar in axes.containers[0]]) for axes in (plain, equal, weighted)]
+    assert heights[0] == pytest.approx(heights[1])
+    assert heights[2] > 1.5 * heights[0]
 
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)

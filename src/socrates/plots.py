@@ -16,8 +16,10 @@ import numpy as np
 
 from . import metrics
 from . import pareto as fronts
+from .metrics.arrays import ArrayLike
 from .metrics.binning import BinStats, bin_edges, bin_index, bin_stats
-from .metrics.inputs import Array, LabelsLike, Top, TopLike, open_top
+from .metrics.inputs import Classes, LabelsLike, TopLike, open_top
+from .metrics.samples import Array, Top
 
 try:
     from matplotlib.axes import Axes
@@ -163,23 +165,24 @@ def reliability(
     labels: LabelsLike | None = None,
     num_bins: int = 15,
     *,
-    confidence: Any = None,
-    correct: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """The reliability diagram: accuracy against confidence; above it ECE, what of it is chance, and the gap in words.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, a `Prediction` or a `Top`; as `socrates.metrics.ece` takes them.
-        labels: (N,) class numbers.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`, beside labels; or a `Top` alone; as for
+            `socrates.metrics.ece`, like all that follow up to `classes`.
+        labels: (N,) class numbers, or names with `classes`.
         num_bins: number of bins (lo, hi].
-        confidence: (N,) with `correct`, in the place of `probs` and `labels`.
-        correct: (N,) booleans, or 0 and 1.
+        confidence: (N,) probabilities of the predicted classes, beside `correct` and in the place of probs and labels.
+        correct: (N,) whether the prediction is right.
         sample_weight: (N,) weights.
-        classes: names of the columns, for labels that are names.
+        classes: names of the classes in the order of the columns.
         title: a first line above.
         ax: axes to draw on; a new figure unless given.
 
@@ -188,7 +191,7 @@ def reliability(
     ECE 35.00 %, by chance 4.34 %
     overconfident by 25.0 points
     """
-    top = _open(probs, labels, confidence, correct, sample_weight, classes)
+    top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
     data = _data(top, num_bins)
     axes = _new_axes(4.6, 5.2) if ax is None else ax
     draw_reliability(axes, data)
@@ -200,10 +203,10 @@ def confidence_histogram(
     labels: LabelsLike | None = None,
     num_bins: int = 40,
     *,
-    confidence: Any = None,
-    correct: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -216,7 +219,7 @@ def confidence_histogram(
     accuracy 50.0 %, mean confidence 75.0 %
     overconfident by 25.0 points
     """
-    top = _open(probs, labels, confidence, correct, sample_weight, classes)
+    top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
     bins, data = bin_stats(top, num_bins), _data(top, floor=False)
     share, wrong = bins.count / bins.count.sum(), (bins.count - bins.correct) / bins.count.sum()
     right, mean = bins.correct.sum() / bins.count.sum(), bins.confidence.sum() / bins.count.sum()
@@ -240,10 +243,10 @@ def risk_coverage(
     probs: TopLike | None = None,
     labels: LabelsLike | None = None,
     *,
-    confidence: Any = None,
-    correct: Any = None,
-    sample_weight: Any = None,
-    classes: Any = None,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -256,7 +259,7 @@ def risk_coverage(
     AURC 25.00 %, error 50.0 % if all are answered
     overconfident by 25.0 points
     """
-    top = _open(probs, labels, confidence, correct, sample_weight, classes)
+    top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
     curve, data = metrics.risk_coverage(top), _data(top, floor=False)
     claimed, reach = _claimed_risk(top)
     # Evenly by coverage, and the last one; the risk of the first few answers is mostly noise.
@@ -368,9 +371,12 @@ def pareto(points: Mapping[str, Any], *, title: str = "lower left is better", ax
     array([5., 6.])
     """
     fronts.front(points.values())  # refuses what cannot be ranked
-    places = {label: (100 * float(error), 100 * float(ece)) for label, (error, ece, *_) in points.items()}
-    if far := [label for label, place in places.items() if min(place) < 0 or max(place) > 100]:
-        raise ValueError(f"{far[0]} has {points[far[0]]}, expected shares from 0 to 1: divide percent by 100")
+    places: dict[str, tuple[float, float]] = {}
+    for label, point in points.items():
+        error, ece, *_ = (point["error"], point["ece"]) if isinstance(point, Mapping) else point
+        if not (0 <= error <= 1 and 0 <= ece <= 1):
+            raise ValueError(f"{label} has {point}, expected shares from 0 to 1: divide percent by 100")
+        places[label] = (100 * float(error), 100 * float(ece))
     axes = _new_axes(5.4, 4.2) if ax is None else ax
     draw_front(axes, [*places.values()])
     marks: Handles = []
@@ -443,13 +449,8 @@ def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]], s
     return unplaced
 
 
-def _open(probs: Any, labels: Any, confidence: Any, correct: Any, sample_weight: Any, classes: Any) -> Top:
-    return Top.of(confidence, correct) if confidence is not None else open_top(probs, labels)
-
-
 def _weight(top: Top) -> Array:
-    weight = getattr(top, "weight", None)
-    return np.ones(len(top.confidence)) if weight is None else weight
+    return np.ones(len(top)) if top.weight is None else top.weight
 
 
 def _data(top: Top, num_bins: int = 15, floor: bool = True) -> ReliabilityData:
@@ -457,7 +458,7 @@ def _data(top: Top, num_bins: int = 15, floor: bool = True) -> ReliabilityData:
     bins = bin_stats(top, num_bins)
     squares = np.bincount(bin_index(top.confidence, num_bins), _weight(top) ** 2, num_bins)
     effective = np.divide(bins.count**2, squares, out=np.zeros(num_bins), where=squares > 0)
-    draws = min(max(MOST_DRAWN // len(top.confidence), 10), 100)
+    draws = min(max(MOST_DRAWN // len(top), 10), 100)
     chance = metrics.floor(partial(metrics.ece, num_bins=num_bins), top, num_draws=draws) if floor else math.nan
     return reliability_data("", [bins], chance, effective)
 
