@@ -56,25 +56,27 @@ def open_floats(values: ArrayLike, name: str, ndims: tuple[int, ...]) -> torch.T
     return array
 
 
-def open_weight(weight: ArrayLike | None, num_samples: int) -> Array | None:
+def open_weight(weight: ArrayLike | None, num_samples: int, name: str = "sample_weight") -> Array | None:
     """(N,) float64 weights of which some are above 0; None where all are 1, so that those change no bit."""
     if weight is None:
         return None
-    array = as_numpy(weight, "sample_weight")
+    array = as_numpy(weight, name)
     if array.shape != (num_samples,):
-        given = f"sample_weight has shape {array.shape}"
+        given = f"{name} has shape {array.shape}"
         raise ValueError(f"{given}, expected ({num_samples},): pass one weight a sample")
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"sample_weight has dtype {array.dtype}, expected numbers: convert it to float64")
+        raise ValueError(f"{name} has dtype {array.dtype}, expected numbers: convert it to float64")
     array = array.astype(np.float64)
     wrong = ~((array >= 0) & (array < np.inf))
     if wrong.any():
         at = int(wrong.argmax())
         todo = "a weight of 0 leaves a sample out"
-        raise ValueError(f"sample_weight holds {array[at]:.6g} at position {at}, expected finite values >= 0: {todo}")
-    if not 0 < array.sum() < np.inf:
-        given = f"sample_weight sums to {array.sum():.6g}"
-        raise ValueError(f"{given}, expected a finite sum above 0: give some sample a weight, and divide huge ones")
+        raise ValueError(f"{name} holds {array[at]:.6g} at position {at}, expected finite values >= 0: {todo}")
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if not 0 < total < np.inf:
+        todo = "give some sample a weight, and divide huge ones"
+        raise ValueError(f"{name} sums to {total:.6g}, expected a finite sum above 0: {todo}")
     return None if (array == 1).all() else array
 
 

@@ -72,8 +72,8 @@ def bin_index(values: Array, num_bins: int) -> Array:
     """
     lower, upper = _limits(num_bins, values.dtype)
     index = np.minimum((values * num_bins).astype(np.intp), num_bins - 1)
-    index -= values <= lower[index]
-    index += values > upper[index]
+    index -= values <= lower.take(index)
+    index += values > upper.take(index)
     return index
 
 
@@ -132,18 +132,18 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
     total = np.zeros(num_classes)
     for rows, chunk in samples.chunks():
         known, label = np.ascontiguousarray(chunk[:, :num_classes]), samples.labels[rows]
-        weight = np.ones(len(known)) if samples.weight is None else samples.weight[rows]
-        total += (known if samples.weight is None else known * weight[:, None]).sum(axis=0, dtype=np.float64)
+        weight = None if samples.weight is None else samples.weight[rows]
+        total += (known if weight is None else known * weight[:, None]).sum(axis=0, dtype=np.float64)
         above = np.flatnonzero(known > _limits(num_bins, known.dtype)[1][0])
         value = np.ravel(known)[above]
         cell = above % num_classes * num_bins + bin_index(value, num_bins)
         label_cell = label * num_bins + bin_index(picked(known, label), num_bins)
+        each = np.ones(len(above)) if weight is None else weight[above // num_classes]
         # Unlike bincount, this touches only the cells that change.
-        each = weight[above // num_classes]
         np.add.at(count, cell, each)
         np.add.at(confidence, cell, value * each)
-        np.add.at(correct, label_cell, weight)
+        np.add.at(correct, label_cell, np.ones(len(label)) if weight is None else weight)
     stats = BinStats(*(np.reshape(sums, (num_classes, num_bins)) for sums in (count, confidence, correct)))
-    stats.count[:, 0] = (len(samples) if samples.weight is None else samples.weight.sum()) - stats.count.sum(axis=1)
+    stats.count[:, 0] = stats.correct.sum() - stats.count.sum(axis=1)
     stats.confidence[:, 0] = total - stats.confidence.sum(axis=1)
     return stats

@@ -46,6 +46,14 @@ def by_group(
     metric: str, groups: Groups, num_samples: int, sample_weight: ArrayLike | None, value_at: Callable[[Array], float]
 ) -> GroupTable:
     """The table of `value_at` of the positions of each group's samples."""
+    found, place = named_groups(groups, num_samples, sample_weight)
+    members = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
+    values = {group: value_at(index) for group, index in zip(found, members, strict=True)}
+    return GroupTable(metric, values, {group: len(index) for group, index in zip(values, members, strict=True)})
+
+
+def named_groups(groups: Groups, num_samples: int, sample_weight: ArrayLike | None = None) -> tuple[list[Any], Array]:
+    """The names of the groups in order, and each sample's place among them."""
     names = as_numpy(groups, "groups")
     if names.ndim != 1:
         raise ValueError(f"groups has shape {names.shape}, expected (N,): pass the name of one group a sample")
@@ -54,6 +62,4 @@ def by_group(
         raise ValueError(f"{len(names)} groups for {num_samples} samples: expected one a sample")
     names = names.astype(np.str_) if names.dtype == object else names
     found, place = np.unique(names, return_inverse=True)
-    members = np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place))[:-1])
-    values = {group: value_at(index) for group, index in zip(found.tolist(), members, strict=True)}
-    return GroupTable(metric, values, {group: len(index) for group, index in zip(values, members, strict=True)})
+    return found.tolist(), place

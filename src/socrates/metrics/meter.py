@@ -10,8 +10,9 @@ import torch
 
 from .arrays import ArrayLike, check_positive
 from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from .inputs import LabelsLike, ProbsLike, open_samples
-from .samples import Array
+from .inputs import LabelsLike, TopLike, open_samples, open_top
+from .labels import Classes
+from .samples import Array, Top
 from .scoring import brier_of_each, nll_of_each
 
 # A power of two, so that the edges are exact in every dtype.
@@ -23,9 +24,10 @@ class CalibrationMeter:
 
     Meters add up: update one in each process, gather their `state()` and merge, in any order and grouping.
 
-    All values but `ada_ece` are those of the whole set, to rounding. Bins of equal counts need the ranks of all
-    confidences; the meter keeps a histogram of 2^14 fine bins in their place, and shares out a fine bin that lies
-    across a cut. Let n_j be the count of the fine bin that holds the j-th of the num_bins - 1 cuts: then
+    All values but `ada_ece` are those of the whole set, to rounding, and `count` is the sum of the weights. Bins of
+    equal counts need the ranks of all confidences; the meter keeps a histogram of 2^14 fine bins in their place, and
+    shares out a fine bin that lies across a cut. Let n_j be the count of the fine bin that holds the j-th of the
+    num_bins - 1 cuts: then
 
         |ada_ece of the meter - ada_ece of the samples| <= (1 + 2^-14) / (2 N) * sum_j n_j
 
@@ -54,29 +56,41 @@ class CalibrationMeter:
             shapes["class_bins"] = (3, self.num_classes, self.num_bins)
         self._sums: dict[str, Array] = {name: np.zeros(shape) for name, shape in shapes.items()}
 
-    def update(self, probs: ProbsLike, labels: LabelsLike) -> None:
+    def update(
+        self,
+        probs: TopLike | None = None,
+        labels: LabelsLike | None = None,
+        *,
+        confidence: ArrayLike | None = None,
+        correct: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        classes: Classes | None = None,
+    ) -> None:
         """Add a batch; on bad input nothing is added.
 
-        Args:
-            probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
-            labels: (N,) class numbers.
+        Args: as for `ece`. Of confidence and correctness alone `nll`, `brier` and `cw_ece` cannot be known: a meter
+            that is given these computes the others, and takes no rows.
 
         >>> meter = CalibrationMeter()
         >>> meter.update([[0.9, 0.1]], [0])
+        >>> meter.update([0.4], [True], sample_weight=[2.0])
         >>> meter.compute()["count"]
-        1.0
+        3.0
         """
-        samples = open_samples(probs, labels)
+        if confidence is not None or correct is not None or isinstance(probs, Top):
+            top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight)
+            self._add({**self._top_sums(top), "scores": np.full(2, np.nan)})
+            return
+        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
         if self.num_classes not in (None, samples.num_classes):
             given = f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}"
             raise ValueError(f"{given}: make it with CalibrationMeter(num_classes={samples.num_classes})")
-        top = samples.top()
-        scores = [nll_of_each(samples).sum(), brier_of_each(samples).sum()]
-        stats = {"bins": bin_stats(top, self.num_bins), "fine": bin_stats(top, FINE_BINS)}
+        sums = self._top_sums(samples.top())
+        weight = 1.0 if samples.weight is None else samples.weight
+        sums["scores"] = np.array([(each * weight).sum() for each in (nll_of_each(samples), brier_of_each(samples))])
         if self.num_classes is not None:
-            stats["class_bins"] = class_bin_stats(samples, self.num_bins)
-        sums = {name: np.stack([part.count, part.confidence, part.correct]) for name, part in stats.items()}
-        self._add({**sums, "scores": np.array(scores)})
+            sums["class_bins"] = _stacked(class_bin_stats(samples, self.num_bins))
+        self._add(sums)
 
     def merge(self, other: CalibrationMeter) -> None:
         """Add the samples of another meter with the same bins and classes to this one.
@@ -118,13 +132,11 @@ class CalibrationMeter:
         ['accuracy', 'ada_ece', 'brier', 'count', 'ece', 'mce', 'nll']
         """
         bins, count = self._stats("bins"), self._filled_count()
-        nll, brier = self._sums["scores"] / count
         values = {"count": count, "accuracy": float(bins.correct.sum() / count), "ece": bins.ece, "mce": bins.mce}
-        values |= {
-            "ada_ece": equal_mass(self._stats("fine"), self.num_bins).ece,
-            "nll": float(nll),
-            "brier": float(brier),
-        }
+        values["ada_ece"] = equal_mass(self._stats("fine"), self.num_bins).ece
+        if np.isnan(self._sums["scores"]).any():
+            return values
+        values["nll"], values["brier"] = (self._sums["scores"] / count).tolist()
         return {**values, "cw_ece": self._stats("class_bins").ece} if self.num_classes else values
 
     def ada_ece_bound(self) -> float:
@@ -135,7 +147,7 @@ class CalibrationMeter:
         >>> meter.ada_ece_bound()
         0.0
         """
-        total, fine = int(self._filled_count()), self._stats("fine")
+        total, fine = self._filled_count(), self._stats("fine")
         rank = equal_ranks(fine.count, self.num_bins)[1:-1]
         reached = np.cumsum(fine.count)
         at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
@@ -173,7 +185,14 @@ class CalibrationMeter:
         meter._sums = {name: _opened(state, name, sums.shape) for name, sums in meter._sums.items()}
         return meter
 
+    def _top_sums(self, top: Top) -> dict[str, Array]:
+        return {"bins": _stacked(bin_stats(top, self.num_bins)), "fine": _stacked(bin_stats(top, FINE_BINS))}
+
     def _add(self, sums: Mapping[str, Array]) -> None:
+        kinds = [_kind(self._sums), _kind(sums)]
+        if None not in kinds and kinds[0] != kinds[1]:
+            todo = "fill one meter of each kind, or give this one confidence and correctness of the rows, too"
+            raise ValueError(f"the meter has seen {kinds[0]}, and cannot add {kinds[1]}: {todo}")
         self._sums = {**self._sums, **{name: self._sums[name] + part for name, part in sums.items()}}
 
     def _stats(self, name: str) -> BinStats:
@@ -184,6 +203,17 @@ class CalibrationMeter:
         if count == 0:
             raise ValueError("the meter has seen no samples: call update(probs, labels) first")
         return count
+
+
+def _stacked(stats: BinStats) -> Array:
+    return np.stack([stats.count, stats.confidence, stats.correct])
+
+
+def _kind(sums: Mapping[str, Array]) -> str | None:
+    """What was summed up; None before the first sample. Scores of confidence and correctness alone are NaN."""
+    if not sums["bins"].any():
+        return None
+    return "confidence and correctness alone" if np.isnan(sums["scores"]).any() else "rows of probabilities"
 
 
 def _opened(state: Mapping[str, ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:

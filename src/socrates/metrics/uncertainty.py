@@ -99,8 +99,8 @@ def bootstrap(
     """
     check_positive("num_resamples", num_resamples)
     name = "level"
-    if isinstance(confidence, int | float):
-        name, level, confidence = "confidence", confidence, None
+    if np.isscalar(confidence):
+        name, level, confidence = "confidence", cast("float", confidence), None
     if not 0 < level < 1:
         raise ValueError(f"{name}={level!r}, expected a share between 0 and 1, such as 0.95")
     given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
@@ -145,24 +145,33 @@ def floor(
     >>> round(floor(ece, [[0.7, 0.3]] * 100), 2)
     0.04
     """
-    check_positive("num_draws", num_draws)
     if quantile is not None and not 0 <= quantile <= 1:
         raise ValueError(f"quantile={quantile!r}, expected None or a share from 0 to 1")
+    values = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
+    return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
+
+
+def drawn_values(
+    metric: Metric,
+    probs: TopLike | None,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    num_draws: int,
+    seed: int,
+) -> Array:
+    """The metric of each set of labels that is drawn from the probabilities; see `floor`."""
+    check_positive("num_draws", num_draws)
     rng = np.random.default_rng(seed)
     keywords, door = _known(metric)
     if door is not None and door.of_top and not keywords.keys() & door.takes.keys():
         top = _unlabelled(probs, confidence, sample_weight)
         draws = (rng.random(len(top)) < top.confidence for _ in range(num_draws))
-        values = [float(door.at(Top(top.confidence, correct, top.weight), **keywords)(None)) for correct in draws]
-    else:
-        if confidence is not None:
-            raise ValueError(ROWS_NEEDED)
-        drawn = _draw_labels(open_probs(probs, sample_weight), num_draws, rng)
-        if sample_weight is None:
-            values = [float(metric(probs, labels)) for labels in drawn]
-        else:
-            values = [float(metric(probs, labels, sample_weight=sample_weight)) for labels in drawn]
-    return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
+        return np.array([door.at(Top(top.confidence, correct, top.weight), **keywords)(None) for correct in draws])
+    if confidence is not None:
+        raise ValueError(ROWS_NEEDED)
+    drawn = _draw_labels(open_probs(probs, sample_weight), num_draws, rng)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    return np.array([float(metric(probs, labels, **weights)) for labels in drawn])
 
 
 def _unlabelled(probs: TopLike | None, confidence: ArrayLike | None, sample_weight: ArrayLike | None) -> Top:
@@ -196,7 +205,7 @@ def _of_index(metric: Metric, probs: Any, labels: Any, entry: dict[str, Any]) ->
         raise ValueError(ROWS_NEEDED)
     samples = open_samples(probs, labels, **entry)
     shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
-    per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (len(samples),)}
+    per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (samples.num_given,)}
 
     def of_rows_at(index: Any) -> float:
         part = samples if index is None else samples.take(index)
