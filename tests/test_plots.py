@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 
 from socrates import metrics, plots
 from socrates.metrics import Interval, Top
+from socrates.plots.diagram import gap_in_words, reliability_data
 
-OF_SAMPLES = (plots.reliability, plots.confidence_histogram, plots.risk_coverage)
+OF_SAMPLES = (plots.reliability, plots.confidence_histogram, plots.risk_coverage, plots.corp)
 
 
 @pytest.fixture(autouse=True)
@@ -110,9 +111,7 @@ def test_a_calibrated_model_is_said_to_be_within_chance_19_times_of_20(draw, axe
 
 def test_a_tiny_gap_has_no_digits_but_its_direction():
     bins = metrics.BinStats(np.array([1e6]), np.array([0.9002e6]), np.array([0.9e6]))
-    assert plots.gap_in_words(plots.reliability_data("", [bins])) == (
-        "overconfident by less than 0.1 points, within chance"
-    )
+    assert gap_in_words(reliability_data("", [bins])) == ("overconfident by less than 0.1 points, within chance")
 
 
 def test_the_histogram_shows_shares_of_all_and_of_wrong_answers(axes):
@@ -149,6 +148,38 @@ def test_a_risk_coverage_curve_of_a_calibrated_model_stays_in_the_band(axes):
     assert len(risk) <= 2000
     assert np.abs(risk - claimed).max() < 0.05
     assert line(axes, "measured").get_xdata()[-1] == 1
+
+
+def test_the_corp_curve_is_the_metric_with_dots_of_its_pools(axes):
+    forecast, event = [0.4, 0.3, 0.2, 0.1, 0.5, 0.9], [0, 0, 0, 1, 1, 1]
+    assert plots.corp(forecast, event, ax=axes) is axes
+    curve = metrics.corp(forecast, event)
+    np.testing.assert_allclose(line(axes, "measured").get_xydata(), np.stack([curve.forecast, curve.frequency], 1))
+    dots = axes.collections[1]
+    np.testing.assert_allclose(dots.get_offsets(), np.stack([curve.forecast, curve.frequency], 1))
+    np.testing.assert_allclose(dots.get_sizes(), [70, 35])
+    assert axes.get_title().startswith("MCB 0.102, DSC 0.125, UNC 0.250\nforecasts too low by 10.0 points")
+
+
+def between(axes, x):
+    """Lower and upper end of the band of chance at x."""
+    place, height = axes.collections[0].get_paths()[0].vertices[1:-1].T
+    half = len(place) // 2
+    low, high = (place[:half], height[:half]), (place[half:][::-1], height[half:][::-1])
+    return [np.interp(x, *side) for side in (low, high)]
+
+
+def test_the_corp_curve_of_a_calibrated_model_is_mostly_in_the_band_and_that_of_another_is_not():
+    where = np.linspace(0.4, 0.99, 60)
+    inside: dict[float, list[float]] = {1.0: [], 2.0: []}
+    for sharpness, shares in inside.items():
+        for seed in range(10):
+            axes = plots.corp(sure_answers(sharpness=sharpness, seed=seed), ax=Figure().subplots())
+            low, high = between(axes, where)
+            curve = np.interp(where, *line(axes, "measured").get_data())
+            shares.append(float(np.mean((curve >= low) & (curve <= high))))
+    assert 0.85 < np.mean(inside[1.0]) <= 1
+    assert np.mean(inside[2.0]) < 0.3
 
 
 def test_the_forest_has_a_row_for_each_interval_and_marks_chance(axes):
@@ -263,7 +294,7 @@ def test_figures_of_their_own_have_a_legend_and_no_text_on_another():
 
 def test_given_axes_in_a_grid_are_drawn_on_and_pyplot_does_not_notice():
     grid = Figure(figsize=(8, 7), layout="constrained").subplots(2, 2)
-    for draw, axes in zip((*OF_SAMPLES, plots.reliability), grid.flat, strict=True):
+    for draw, axes in zip(OF_SAMPLES, grid.flat, strict=True):
         draw(sure_answers(), ax=axes)
     for axes in grid.flat:
         drawn(axes)
@@ -279,6 +310,9 @@ def test_a_million_samples_make_few_points(axes):
     axes.clear()
     plots.risk_coverage(top, ax=axes)
     assert len(line(axes, "measured").get_xdata()) <= 2000
+    axes.clear()
+    plots.corp(top, ax=axes)
+    assert len(axes.collections[0].get_paths()[0].vertices) <= 2 * 501 + 3
 
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)

@@ -11,7 +11,7 @@ from socrates.experiment import Part, resolve
 from socrates.metrics import BinStats, ece, predict, reliability
 from socrates.metrics.binning import bin_stats
 from socrates.metrics.inputs import open_top
-from socrates.plots import chance_band, gap_in_words
+from socrates.plots.diagram import chance_band, gap_in_words
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown

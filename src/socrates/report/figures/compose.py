@@ -12,9 +12,11 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from socrates.plots import DASH, DOT, GREY, INK, Handles
+from socrates.plots.ink import DASH, DOT, GREY, INK
 
 from ..style import Style
+
+Handles = list[Any]  # entries of a legend, which every draw function returns
 
 LINES: dict[str, Any] = {"solid": "-", "dash": DASH, "dot": DOT, "dashdot": (0, (6, 2, 1.2, 2))}
 RED = "#C1121F"  # of what has collapsed, never of a method

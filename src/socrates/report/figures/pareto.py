@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from socrates import pareto, plots
-from socrates.plots import ACCEPTABLE_ECE, annotate_apart, draw_front
+from socrates import pareto
+from socrates.plots import ink
+from socrates.plots.ink import ACCEPTABLE_ECE, annotate_apart, draw_front
 
 from ..results import Array, Results, mean_and_band
 from ..style import Style
@@ -177,7 +178,7 @@ def frame_plane(axes: Axes, data: Plane) -> None:
     Collapsed labels need not be in the frame.
     """
     sound = [trail for trail in data.trails if trail.label not in data.collapsed] or data.trails
-    plots.frame_plane(axes, [(trail.error, trail.ece, trail.start) for trail in sound])
+    ink.frame_plane(axes, [(trail.error, trail.ece, trail.start) for trail in sound])
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     beyond: list[str] = []
     for trail in data.trails:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from socrates import plots
-from socrates.plots import ReliabilityData, ece_in_words, gap_in_words, reliability_data
+from socrates.plots import ink
+from socrates.plots.diagram import ReliabilityData, ece_in_words, gap_in_words, reliability_data
 
 from ..markup import asset
 from ..results import Results
@@ -58,7 +58,7 @@ def reliability_of(results: Results, split: str = "test", reading: str = USUAL_R
 def draw_reliability(axes: Axes, diagram: Diagram) -> Handles:
     """The diagram in the colour of its method; the legend, which serves all methods, is grey."""
     data, collapsed = diagram.data, diagram.collapsed
-    plots.draw_reliability(axes, data, diagram.style.colour)
+    ink.draw_reliability(axes, data, diagram.style.colour)
     if not data.runs:
         axes.text(0.5, 0.5, "no logits to read", ha="center", va="center", fontsize=7.5, color=GREY)
     gap = gap_in_words(data).replace(", ", ",\n")  # panels are narrow
