@@ -86,6 +86,15 @@ def test_the_minimal_example_runs(capsys, monkeypatch):
     assert re.search(r"Socrates +\d+\.\d\d ± ", capsys.readouterr().out)
 
 
+def test_the_example_of_all_plots_draws_them(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    example = importlib.import_module("plots")
+    figure = example.draw(num_resamples=20)
+    assert len(figure.axes) == 6
+    assert all(axes.has_data() and axes.get_title() for axes in figure.axes)
+    assert example.PICTURE.stat().st_size < 200_000
+
+
 def test_the_documented_study_is_a_list_of_experiments():
     page = (ROOT / "docs" / "architecture.md").read_text()
     source = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "experiments =" in block)

@@ -37,8 +37,10 @@ LAYERS = {
     "export": {"files", "predictor"},
     "engine": FOUNDATIONS
     | {"contracts", "data", "experiment", "files", "methods", "models", "names", "predictor", "records"},
-    "audit": {"abstention", "files", "metrics", "report", "scaling"},  # beside the engine, which does not see it
-    "report": {"files", "records", "experiment", "metrics", "pareto", "scaling"},
+    "plots": {"metrics", "pareto"},
+    "report": {"files", "records", "experiment", "metrics", "pareto", "plots", "scaling"},
+    # Beside the engine, which does not see it.
+    "audit": {"abstention", "experiment", "files", "metrics", "records", "report", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
     "paper": {"experiment", "names", "engine", "report", "records", "pareto"},

@@ -11,6 +11,7 @@ from socrates.experiment import Part, resolve
 from socrates.metrics import BinStats, ece, predict, reliability
 from socrates.metrics.binning import bin_stats
 from socrates.metrics.inputs import open_top
+from socrates.plots.diagram import chance_band, gap_in_words
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
@@ -241,7 +242,7 @@ def test_reliability_of_two_runs_by_hand():
 def test_chance_band_holds_calibrated_bins_and_not_others():
     random = np.random.default_rng(0)
     accuracy = random.binomial(200, 0.7, size=4000) / 200
-    low, high = diagrams.chance_band(np.array([0.7]), np.array([200.0]))
+    low, high = chance_band(np.array([0.7]), np.array([200.0]))
     assert 0.93 < np.mean((accuracy >= low) & (accuracy <= high)) < 0.97
 
 
@@ -292,11 +293,12 @@ def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
     found = diagrams.reliability_of(made)
     (ax,) = axes()
     diagrams.draw_reliability(ax, diagrams.Diagram(found, STYLE))
-    assert len(ax.patches) == 2  # accuracy, histogram
-    assert len(ax.get_lines()[1].get_xdata()) == (found.count > 0).sum()
-    assert len(ax.containers) == 1
+    assert len(ax.patches) == 2 + (found.count > 0).sum()  # accuracy, histogram, and what chance gives each bin
+    assert len(ax.collections[0].get_offsets()) == (found.count > 0).sum()
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_title().startswith(f"ECE {100 * found.ece:.2f} %")
+    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, by chance 2.00 %\n{gap_in_words(found)}".replace(
+        ", within", ",\nwithin"
+    )
 
 
 def test_the_readings_of_a_diagram_share_one_look_at_the_logits(tmp_path, monkeypatch):

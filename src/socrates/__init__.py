@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import abstention, losses, metrics, pareto, scaling
+    from . import plots as plots  # not in __all__: it needs matplotlib
     from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
     from .predictor import Predictor, load
 
@@ -19,7 +20,7 @@ __all__ += ["Predictor", "abstention", "load", "losses", "metrics", "pareto", "s
 
 def __getattr__(name: str) -> Any:
     """Public names are loaded when they are first used: the command line sets up threads before torch is imported."""
-    if name in ("abstention", "losses", "metrics", "pareto", "scaling"):
+    if name in ("abstention", "losses", "metrics", "pareto", "plots", "scaling"):
         return import_module(f"socrates.{name}")
     if name in __all__:
         home = "predictor" if name in ("Predictor", "load") else "losses"

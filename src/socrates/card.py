@@ -161,8 +161,6 @@ def draw_reliability(prediction: Prediction, labels: torch.Tensor, method: str, 
         figure = Figure(figsize=(3.4, 3.6), layout="constrained")
         axes = figure.add_subplot()
         handles = reliability.draw_reliability(axes, diagram)
-        for line in axes.lines:
-            line.set_clip_on(False)  # dots at an accuracy of 1 are whole
         axes.set_title(f"{len(labels):,} test images: {axes.get_title()}", fontsize=8, color=INK)
         figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
         with replacing(path) as file:

@@ -129,13 +129,9 @@ def corp(
     >>> curve.frequency, curve.count
     (array([0.25, 1.  ]), array([4., 2.]))
     """
-    if _are_scores(probs):
-        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
-        top = Top(np.asarray(samples.probs)[:, 1], samples.labels == 1, samples.weight)
-    else:
-        top = open_top(
-            probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes
-        )
+    top = open_event(
+        probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes
+    )
     groups = grouped(top)
     start = pooled(groups.count, groups.correct)
     count, forecast, events = (
@@ -146,6 +142,22 @@ def corp(
     refined, mean = float(share @ (frequency * (1 - frequency))), float(share @ frequency)
     unc = mean * (1 - mean)
     return Corp(score, score - refined, unc - refined, unc, forecast / count, frequency, count)
+
+
+def open_event(
+    probs: TopLike | None = None,
+    labels: LabelsLike | None = None,
+    *,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+) -> Top:
+    """Forecasts and events: confidence and correctness, or scores of class 1 and whether that is the label."""
+    if _are_scores(probs) and confidence is None and correct is None:
+        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+        return Top(np.asarray(samples.probs)[:, 1], samples.labels == 1, samples.weight)
+    return open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
 
 
 def pooled(count: Array, total: Array) -> Array:

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.transforms import Bbox
+
+from socrates.plots.ink import DASH, DOT, GREY, INK
 
 from ..style import Style
 
 Handles = list[Any]  # entries of a legend, which every draw function returns
 
-LINES: dict[str, Any] = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1.2, 1.6)), "dashdot": (0, (6, 2, 1.2, 2))}
-INK = "#22262B"
-GREY = "#7C828B"
+LINES: dict[str, Any] = {"solid": "-", "dash": DASH, "dot": DOT, "dashdot": (0, (6, 2, 1.2, 2))}
 RED = "#C1121F"  # of what has collapsed, never of a method
 SINGLE = (5.6, 4.0)  # inches of a panel that stands alone
 LOOK = str(resources.files("socrates.report") / "assets" / "figure.mplstyle")  # of these figures alone
@@ -135,24 +133,3 @@ def method_handle(label: str, style: Style, collapsed: str = "", **line: Any) ->
     """A method's entry in a legend, which says how many of its runs have collapsed."""
     text = f"{label} (collapsed: {collapsed})" if collapsed else label
     return line_handle(text, **method_look(style, collapsed, markersize=5, **line))
-
-
-def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write (x, y, text, colour) beside its point, off all these points and earlier notes; without room, not at all.
-
-    Call it when the limits are final.
-    """
-    dot = axes.figure.dpi / 72
-    places = [axes.transData.transform(note[:2]) for note in notes]
-    taken = [Bbox.from_extents(x, y, x, y).padded(4 * dot) for x, y in places]
-    for (x, y, text, colour), place in zip(notes, places, strict=True):
-        width = 4.6 * len(text)  # in points
-        sides = ((6, -3), (-6 - width, -3), (-width / 2, 6), (-width / 2, -13), (5, 4), (5, -11), (-5 - width, 4))
-        for dx, dy in sides:
-            box = Bbox.from_bounds(place[0] + dx * dot, place[1] + dy * dot, width * dot, 7 * dot)
-            inside = all(axes.bbox.contains(*corner) for corner in (box.min, box.max))
-            if inside and not box.count_overlaps(taken):
-                taken.append(box)
-                look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 6.5, "color": colour, "zorder": 6}
-                axes.annotate(text, (x, y), xytext=(dx, dy), **look)
-                break

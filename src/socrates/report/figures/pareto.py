@@ -9,15 +9,16 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from socrates import pareto
+from socrates.plots import ink
+from socrates.plots.ink import ACCEPTABLE_ECE, annotate_apart, draw_front
 
 from ..results import Array, Results, mean_and_band
 from ..style import Style
 from ..vocabulary import SPLITS, USUAL_READING
 from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
-from .compose import GREY, LINES, Drawing, Handles, Panel, annotate_apart, line_handle, method_handle, method_look
+from .compose import LINES, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
 MOST_NUMBERED = 8
-ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
 
@@ -159,10 +160,7 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
     Labels with collapsed runs have a hollow mark with a red edge; they are not on the line, and the frame does not
     stretch for them.
     """
-    best = front_labels(data.trails, data.collapsed)
-    front = sorted(point.end for point in data.trails if point.label in best)
-    if len(front) > 1:
-        axes.plot(*zip(*front, strict=True), color=GREY, linewidth=1, linestyle=LINES["dash"], zorder=1.5)
+    draw_front(axes, [point.end for point in data.trails if point.label not in data.collapsed])
     handles: Handles = []
     for point in data.trails:
         style, bad = data.look[point.label], data.collapsed.get(point.label, "")
@@ -177,16 +175,10 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
 def frame_plane(axes: Axes, data: Plane) -> None:
     """Limits, the dotted line of acceptable calibration, and above the axes, what ends outside of them.
 
-    Collapsed labels need not be in the frame, and places before a trail's start only as far as they do not make it
-    more than twice as large.
+    Collapsed labels need not be in the frame.
     """
     sound = [trail for trail in data.trails if trail.label not in data.collapsed] or data.trails
-    if sound:
-        axes.set_xlim(*_limits([(trail.error, trail.start) for trail in sound]))
-        top = max(_limits([(trail.ece, trail.start) for trail in sound])[1], 0.5)
-        axes.set_ylim(0, max(top, 1.08 * ACCEPTABLE_ECE) if top > ACCEPTABLE_ECE / 2 else top)
-    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
-    axes.set(xlabel="error, %", ylabel="ECE, %")
+    ink.frame_plane(axes, [(trail.error, trail.ece, trail.start) for trail in sound])
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     beyond: list[str] = []
     for trail in data.trails:
@@ -196,15 +188,6 @@ def frame_plane(axes: Axes, data: Plane) -> None:
     notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
     notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []
     axes.set_title("; ".join(notes))
-
-
-def _limits(parts: Sequence[tuple[Array, int]]) -> tuple[float, float]:
-    """Lower and upper limit on one axis of values and the position from which they must be inside."""
-    late = np.concatenate([values[start:] for values, start in parts])
-    low, high = float(late.min()), float(late.max())
-    room = 0.06 * max(high - low, 0.5)
-    furthest = max(float(values.max()) for values, _ in parts)
-    return max(0.0, low - room), min(max(furthest, high), high + max(high - low, 0.3 * high)) + room
 
 
 def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
