@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from socrates.scaling import Scaler
 from .rows import JudgedRows
 
 FEWEST_ROWS = 20  # of a half
-MOST_ROWS, MOST_VALUES = 20_000, 2**21  # that scalers are fitted on
+MOST_VALUES, FEWEST_AND_MOST = 2**20, (5_000, 20_000)  # values, and rows, that scalers are fitted on
 SCORES = ("nll", "brier")
 
 
@@ -54,22 +55,28 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
         why = f"{len(rows)} rows are too few to fit a scaler on one half and try it on the other"
         return Recalibrated(numbers, reason=why)
     fit = fit.take(slice(most_rows(rows)))
+    scalers = scaling.candidates(rows.logits.shape[1], rows.has_unknown)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        chosen = scaling.best(fit.logits, fit.labels, unknown_class=rows.has_unknown)
-        for name, scaler in chosen.fitted.items():
+        chosen = scaling.best(fit.logits, fit.labels, candidates=scalers, unknown_class=rows.has_unknown)
+        for name in [trial.name for trial in chosen.table if not trial.failed]:
+            scaler = fitted(scalers[name], fit)
             numbers[name] = numbers_of(held_out, scaler(held_out.logits))
-        few = rows.take(order[: most_rows(rows)])
-        final = chosen.make().fit(few.logits, few.labels, unknown_class=rows.has_unknown)
+        winner = fitted(scalers[chosen.name], rows.take(order[: most_rows(rows)]))
     recalibrated = held_out.prediction(chosen.scaler(held_out.logits))
     given = held_out.prediction(), recalibrated, held_out.labels
     parts = {score: metrics.decompose(score, *given, sample_weight=held_out.weight) for score in SCORES}
-    return Recalibrated(numbers, chosen.name, final, parts)
+    return Recalibrated(numbers, chosen.name, winner, parts)
+
+
+def fitted(scaler: Scaler, rows: JudgedRows) -> Scaler:
+    """A copy of a scaler, fitted on these rows."""
+    return copy.deepcopy(scaler).fit(rows.logits, rows.labels, unknown_class=rows.has_unknown)
 
 
 def most_rows(rows: JudgedRows) -> int:
-    """How many rows scalers are fitted on at most: wide ones are fewer."""
-    return min(MOST_ROWS, max(FEWEST_ROWS, MOST_VALUES // rows.logits.shape[1]))
+    """How many rows scalers are fitted on at most: wide ones are fewer, for they take long."""
+    return int(np.clip(MOST_VALUES // rows.logits.shape[1], *FEWEST_AND_MOST))
 
 
 def numbers_of(rows: JudgedRows, logits: Any = None) -> dict[str, float]:

@@ -71,15 +71,19 @@ def audit(
 
 
 def labels_of(paths: Sequence[Path | str]) -> list[str]:
-    """A short name for each file that no other has.
+    """A short name for each file that no other has: its own, or the folders that tell it from the others.
 
-    >>> labels_of(["a/resnet.csv.gz", "b/vit.npz"]), labels_of(["a/test.npz", "b/test.npz"])
-    (['resnet', 'vit'], ['a/test', 'b/test'])
+    >>> labels_of(["a/resnet.csv.gz", "b/vit.npz"]), labels_of(["runs/ce/p/test.npz", "runs/sat/p/test.npz"])
+    (['resnet', 'vit'], ['ce', 'sat'])
     """
-    stems = [Path(path).name.split(".")[0] or Path(path).name for path in paths]
+    split = [[*Path(path).absolute().parent.parts, Path(path).name.split(".")[0]] for path in paths]
+    stems = [parts[-1] for parts in split]
     if len({*stems}) == len(stems):
         return stems
-    return [f"{Path(path).parent.name}/{stem}" for path, stem in zip(paths, stems, strict=True)]
+    if len({len(parts) for parts in split}) > 1 or len({*map(str, paths)}) < len(paths):
+        return [f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
+    differing = [place for place, names in enumerate(zip(*split, strict=True)) if len({*names}) > 1]
+    return ["/".join(parts[place] for place in differing) for parts in split]
 
 
 def file_json(one: Judgement) -> dict[str, Any]:

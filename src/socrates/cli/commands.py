@@ -130,6 +130,8 @@ class Audit:
     group: tuple[str, ...] = ()  # Columns whose values are looked at one by one.
     kind: Literal["probabilities", "logits", "confidence"] | None = None  # What the values are, if not as found.
     label_column: str | None = None  # The column of the true class, if not as found.
+    columns: tuple[str, ...] = ()  # The columns of the classes in their order, if not as found.
+    classes: tuple[str, ...] = ()  # The names of the classes in the order of their columns, if not as found.
     weight: str | None = None  # The column of the weights of the rows.
     unknown: bool | None = None  # Whether the last column is belief in unknown, if not as found.
     reading: Literal["answer", "abstain", "renormalize", "spread"] = "renormalize"  # Of that column.
@@ -155,7 +157,7 @@ class Audit:
     @property
     def as_read(self) -> dict[str, Any]:
         """How files are read, in the words of `open_predictions`."""
-        names = ("labels", "kind", "label_column", "weight", "unknown")
+        names = ("labels", "kind", "label_column", "columns", "classes", "weight", "unknown")
         return {"groups": self.group, **{name: getattr(self, name) for name in names}}
 
     @property

@@ -60,7 +60,7 @@ def direction(top: Top, num_bins: int = 15) -> Direction:
     """
     stats = bin_stats(top, num_bins)
     gap = (stats.confidence - stats.correct) / stats.count.sum()
-    return Direction(over=float(gap[gap > 0].sum()), under=float(-gap[gap < 0].sum()))
+    return Direction(over=float(gap[gap > 0].sum()), under=float(np.abs(gap[gap < 0]).sum()))
 
 
 def top_k(

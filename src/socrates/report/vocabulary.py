@@ -66,7 +66,7 @@ METRICS = {
 AUDITED = {name: METRICS[name] for name in METRICS if name != "ece_floor"} | {
     metric.name: metric
     for metric in (
-        Metric("smooth_ece", "smooth ECE", "smooth calibration error", "the gap smoothed over confidence, without bins"),
+        Metric("smooth_ece", "smooth ECE", "smooth calibration error", "the gap smoothed over confidence"),
         Metric("mce", "MCE", "maximum calibration error", "the largest gap of any bin"),
     )
 }

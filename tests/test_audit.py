@@ -1,0 +1,244 @@
+"""`socrates audit`: the answer is right, the page and the JSON say the same, and pipelines can rely on exit codes."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from socrates import metrics, scaling
+from socrates.audit.run import audit, labels_of
+from socrates.cli import main
+
+
+def calibrated(num_rows: int, num_classes: int, seed: int = 0, sharper: float = 1.0) -> dict[str, np.ndarray]:
+    """Predictions that are calibrated, or overconfident where `sharper` is above 1."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(num_rows, num_classes))
+    probs = softmax(logits)
+    labels = (probs.cumsum(axis=1) > rng.random((num_rows, 1))).argmax(axis=1)
+    return {"probs": softmax(sharper * logits), "labels": labels}
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("predictions")
+    made = {"honest": calibrated(4000, 5), "boastful": calibrated(4000, 5, sharper=2.0)}
+    for name, arrays in made.items():
+        np.savez(folder / f"{name}.npz", **arrays)
+    top = made["boastful"]["probs"].max(axis=1)
+    right = made["boastful"]["probs"].argmax(axis=1) == made["boastful"]["labels"]
+    lines = [f"{c:.6f},{int(r)},{'day' if i % 3 else 'night'}" for i, (c, r) in enumerate(zip(top, right, strict=True))]
+    (folder / "answers.csv").write_text("\n".join(["confidence,correct,time", *lines]))
+    return {path.stem: path for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def both(files: dict[str, Path]):
+    return audit([files["honest"], files["boastful"]])
+
+
+def test_the_answer_says_who_can_be_trusted(both):
+    from socrates.audit.answer import answer
+
+    honest, boastful = both.files
+    assert "is calibrated as far as 4,000 rows can tell" in answer(honest)[0]
+    assert re.search(r"is not calibrated: its ECE is \d+\.\d\d %.* overconfident by", answer(boastful)[0])
+    assert "takes the ECE from" in answer(boastful)[1]
+    assert "are wrong in at most 5 %" in answer(boastful)[1]
+
+
+def test_every_number_is_that_of_the_metrics(both, files):
+    with np.load(files["boastful"]) as arrays:
+        probs, labels = arrays["probs"], arrays["labels"]
+    found = both.files[1]
+    for name in ("accuracy", "nll", "brier", "ece", "ada_ece", "cw_ece", "smooth_ece", "mce"):
+        tolerance = found.measured.meter.ada_ece_bound() if name == "ada_ece" else 1e-9
+        assert found.values[name] == pytest.approx(getattr(metrics, name)(probs, labels), abs=tolerance)
+    assert found.intervals["ece"].low < found.values["ece"] < found.intervals["ece"].high
+    assert found.direction.ece == pytest.approx(found.values["ece"])
+    assert found.corp.score == pytest.approx(found.corp.mcb - found.corp.dsc + found.corp.unc)
+
+
+def test_the_scaler_to_use_mends_what_is_broken_and_is_measured_on_rows_it_never_saw(both):
+    made = both.files[1].recalibrated
+    assert made.after["ece"] < 0.5 * made.before["ece"]
+    assert made.parts["nll"].calibration == pytest.approx(made.before["nll"] - made.after["nll"], abs=1e-6)
+    assert made.scaler is not None
+    assert abs(both.files[0].recalibrated.parts["nll"].calibration) < 0.01
+
+
+def test_files_are_compared_on_the_same_rows(both):
+    by_metric = {one.metric: one for one in both.differences}
+    assert set(by_metric) == {"accuracy", "ece", "nll", "brier"}
+    assert by_metric["accuracy"].value == 0  # sharper logits have the same order
+    assert by_metric["accuracy"].words == "within chance"
+    assert by_metric["ece"].words == by_metric["nll"].words == "honest is better"
+    assert by_metric["ece"].low <= by_metric["ece"].value <= by_metric["ece"].high
+
+
+def test_files_of_different_rows_are_not_compared(files, tmp_path):
+    np.savez(tmp_path / "short.npz", **calibrated(300, 5, seed=3))
+    made = audit([files["honest"], tmp_path / "short.npz"])
+    assert made.differences == []
+    assert "different rows" in made.not_compared
+
+
+def test_files_of_different_labels_are_not_compared(files, tmp_path):
+    np.savez(tmp_path / "other.npz", **calibrated(4000, 5, seed=3))
+    made = audit([files["honest"], tmp_path / "other.npz"])
+    assert made.differences == []
+    assert "different labels" in made.not_compared
+
+
+def test_confidence_and_correctness_are_enough(files):
+    made = audit([files["answers"]], reading={"groups": ("time",)})
+    (found,) = made.files
+    assert set(found.values) >= {"accuracy", "ece", "smooth_ece"}
+    assert "nll" not in found.values
+    assert found.recalibrated.after["ece"] < 0.5 * found.recalibrated.before["ece"]
+    assert {gap.name for gap in found.groups["time"]} == {"day", "night"}
+
+
+@pytest.fixture(scope="module")
+def written(files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(out)
+        assert main(["audit", str(files["honest"]), str(files["boastful"]), "--out", "page"]) == 0
+    return out / "page"
+
+
+def test_the_page_answers_first(written):
+    page = (written / "index.html").read_text()
+    assert page.index("is not calibrated") < page.index("<table>")
+    assert "Differences between files" in page
+    names = {path.stem for path in (written / "tables").glob("*.csv")}
+    assert names == {"metrics", "scalers", "decomposition", "worst", "differences", "reading"}
+
+
+def test_the_winner_is_saved_and_can_be_used(written, files):
+    (path,) = written.glob("boastful-*.npz")
+    scaler = scaling.load(path)
+    with np.load(files["boastful"]) as arrays:
+        probs, labels = arrays["probs"], arrays["labels"]
+    scaled = softmax(scaler(np.log(probs)))
+    assert metrics.ece(scaled, labels) < 0.5 * metrics.ece(probs, labels)
+
+
+def test_json_stands_alone_on_standard_output(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", str(files["boastful"]), "--json"]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert said.out.count("\n") == 1
+    assert found["metrics"]["ece"]["low"] < found["metrics"]["ece"]["value"] < found["metrics"]["ece"]["high"]
+    assert found["calibration_test"]["p_value"] < 0.01
+    assert found["rows"] == {"read": 4000, "left_out": 0, "why": None, "judged": 4000}
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_of_several_files_has_them_by_name(files, capsys):
+    assert main(["audit", str(files["honest"]), str(files["boastful"]), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["files"]) == {"honest", "boastful"}
+    assert found["differences"][1]["verdict"] == "honest is better"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (["--fail-above", "ece=0.5"], 0, ""),
+        (["--fail-above", "ece=0.05"], 1, "failed: boastful: ece is 0."),
+        (["--fail-above", "nll=0.1", "ece=0.05"], 1, "failed: boastful: nll is"),
+        (["--fail-if-miscalibrated", "0.01"], 1, "failed: boastful: miscalibrated, p < 0.01"),
+        (["--fail-above", "eces=0.05"], 1, "there is no metric 'eces', did you mean 'ece'?"),
+        (["--fail-above", "ece"], 1, "expected METRIC=NUMBER, such as ece=0.05"),
+    ],
+)
+def test_pipelines_can_rely_on_the_exit_status(files, capsys, options, status, words):
+    assert main(["audit", str(files["boastful"]), "--json", *options]) == status
+    assert words in capsys.readouterr().err
+
+
+def test_a_calibrated_model_passes_the_test(files, capsys):
+    assert main(["audit", str(files["honest"]), "--json", "--fail-if-miscalibrated", "0.01"]) == 0
+    capsys.readouterr()
+
+
+def test_a_limit_on_what_cannot_be_computed_fails(files, capsys):
+    assert main(["audit", str(files["answers"]), "--json", "--fail-above", "nll=1"]) == 1
+    assert "nll cannot be computed from confidence" in capsys.readouterr().err
+
+
+def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
+    (tmp_path / "some.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.2,nan\n1,0.4,0.6\n0,0.7,0.3\n")
+    assert main(["audit", str(tmp_path / "some.csv"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"]["left_out"] == 1
+    assert "line 3" in found["rows"]["why"]
+    assert main(["audit", str(tmp_path / "some.csv"), "--json", "--strict"]) == 1
+    assert "line 3" in capsys.readouterr().err
+
+
+def test_a_handful_of_rows_is_judged_without_a_scaler(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("few.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.4,0.6\n0,0.7,0.3\n")
+    assert main(["audit", "few.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "3 rows are too few to fit a scaler" in said
+    assert "no threshold is certified" in said
+    assert Path("audit/few/index.html").is_file()
+
+
+def test_what_is_not_there_is_one_line(capsys):
+    assert main(["audit", "nowhere.csv"]) == 1
+    assert capsys.readouterr().err.startswith("error: nowhere.csv is not there")
+
+
+def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
+    found = calibrated(500, 4)
+    probs, labels = found["probs"], found["labels"] % 3
+    np.savez(tmp_path / "model.npz", probs=probs, labels=labels)
+    values = {}
+    for reading in ("renormalize", "abstain"):
+        command = ["audit", str(tmp_path / "model.npz"), "--json", "--unknown", "--reading", reading]
+        assert main(command) == 0
+        values[reading] = json.loads(capsys.readouterr().out)["metrics"]["ece"]["value"]
+    known = probs[:, :3]
+    assert values["renormalize"] == pytest.approx(metrics.ece(known / known.sum(axis=1, keepdims=True), labels))
+    top = metrics.Top.of(known.max(axis=1), known.argmax(axis=1) == labels)
+    assert values["abstain"] == pytest.approx(metrics.ece(top))
+
+
+def test_weights_count(tmp_path, capsys):
+    found = calibrated(600, 3, sharper=1.5)
+    weight = np.random.default_rng(0).integers(0, 4, 600)
+    np.savez(tmp_path / "weighted.npz", **found, sample_weight=weight)
+    assert main(["audit", str(tmp_path / "weighted.npz"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    for name in ("ece", "nll", "accuracy"):
+        expected = getattr(metrics, name)(found["probs"], found["labels"], sample_weight=weight)
+        assert said["metrics"][name]["value"] == pytest.approx(expected)
+    assert "weights" in said["uncertified"]
+
+
+def test_files_have_names_of_their_own():
+    assert labels_of(["a.csv", "a.npz"]) == ["a (1)", "a (2)"]
+    assert labels_of(["x/a.npz", "x/y/a.npz"]) == ["a (1)", "a (2)"]
+    assert labels_of(["one/a.npz", "two/a.npz"]) == ["one", "two"]
+
+
+def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
+    assert main(["audit", str(files["answers"]), "--json", "--group", "time"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert all(math.isfinite(gap["gap"]) for gap in found["groups"]["time"])
