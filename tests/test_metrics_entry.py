@@ -316,6 +316,22 @@ def test_a_weight_of_0_is_absence(metric, read, case, weight):
     assert table == metric(read(probs[kept]), labels[kept], sample_weight=weight[kept], groups=groups[kept])
 
 
+def test_what_stands_at_a_weight_of_0_is_not_looked_at():
+    weights, known = [2, 0, 1, 0], [2, 1]
+    rows = np.array([[0.7, 0.3], [np.nan, 7], [0.4, 0.6], [3, -1]])
+    confidence, correct = [0.9, np.nan, 0.6, 7.0], [1, 5, 0, np.nan]
+    for metric in (ece, brier, cw_ece, accuracy):
+        expected = metric([[0.7, 0.3], [0.4, 0.6]], [0, 0], sample_weight=known)
+        assert metric(rows, [0, 9, 0, -1], sample_weight=weights) == expected
+        assert metric(rows[:, 1], [0, 9, 0, -1], sample_weight=weights) == expected
+        assert metric(rows, ["a", "?", "a", "?"], classes=["a", "b"], sample_weight=weights) == expected
+    expected = ece(confidence=[0.9, 0.6], correct=[1, 0], sample_weight=known)
+    assert ece(confidence=confidence, correct=correct, sample_weight=weights) == expected
+    assert aurc(confidence=confidence, correct=correct, sample_weight=weights) == pytest.approx(1 / 9)
+    with pytest.raises(ValueError, match=r"confidence holds nan at position 1"):
+        ece(confidence=confidence, correct=[1, 1, 0, 0], sample_weight=[2, 1, 1, 0])
+
+
 def test_errors_name_the_rows_as_they_were_given():
     probs = np.full((10, 2), 0.5)
     probs[2], probs[7] = np.nan, [0.5, 0.6]

@@ -128,7 +128,7 @@ def open_ranked(
     """Correctness, and the scores to rank by in the place of confidence: any finite numbers will do."""
     if confidence is None:
         return open_top(probs, labels, correct=correct, sample_weight=sample_weight, classes=classes)
-    scores = open_scores(confidence, "confidence")
+    scores = open_scores(confidence, "confidence", sample_weight)
     if correct is not None:
         refuse_two_entries(probs, labels)
         return Top.ranked(scores, correct, sample_weight)
