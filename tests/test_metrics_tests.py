@@ -131,7 +131,7 @@ def test_finds_a_model_out():
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", STATISTICS, ids=lambda metric: metric.__name__)
 def test_p_values_are_uniform_for_calibrated_models(metric):
-    found = p_values(400, 200, num_draws=39, metric=metric)
+    found = p_values(400, 200, num_draws=19, metric=metric)
     for level in (0.05, 0.1, 0.25, 0.5, 0.75):
         allowed = 3.5 * np.sqrt(level * (1 - level) / 400)
         share = np.mean(found <= level + 1e-12)

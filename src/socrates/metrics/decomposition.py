@@ -24,17 +24,16 @@ _SCORES: dict[object, Callable[..., float]] = {"nll": nll, "brier": brier, nll: 
 class Decomposition:
     """A score of which recalibration would take off `calibration` and leave `refinement`.
 
-    >>> Decomposition(total=0.52, refinement=0.48).calibration.__round__(2)
-    0.04
+    >>> print(Decomposition(total=0.52, refinement=0.48, calibration=0.04))
+    0.5200 = 0.4800 refinement + 0.0400 calibration
     """
 
     total: float
     refinement: float
+    calibration: float
 
-    @property
-    def calibration(self) -> float:
-        """What recalibration gains; negative where the recalibrated probabilities score worse than the given ones."""
-        return self.total - self.refinement
+    def __str__(self) -> str:
+        return f"{self.total:.4f} = {self.refinement:.4f} refinement + {self.calibration:.4f} calibration"
 
 
 def decompose(
@@ -71,7 +70,7 @@ def decompose(
     total, refinement = (
         _SCORES[score](rows, labels, sample_weight=sample_weight, classes=classes) for rows in (probs, recalibrated)
     )
-    return Decomposition(total, refinement)
+    return Decomposition(total, refinement, total - refinement)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,5 +178,5 @@ def _are_scores(probs: Any) -> bool:
     """Whether these are (N,) or (N, 1) scores of class 1."""
     if probs is None or isinstance(probs, Top | Prediction):
         return False
-    shape = as_numpy(probs, "probs").shape
+    shape = probs.shape if hasattr(probs, "shape") else as_numpy(probs, "probs").shape
     return len(shape) == 1 or shape[1:] == (1,)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .arrays import Array, picked
 from .inputs import ProbsLike, open_probs, open_samples
-from .labels import LabelsLike
+from .labels import Classes, LabelsLike
 from .samples import Samples
 
 __all__ = ["PredictionSets", "aps", "lac"]
@@ -63,7 +63,7 @@ class PredictionSets:
         return np.concatenate([scores <= self.threshold for scores, _ in _scored(self.score, samples, self.seed, 1)])
 
 
-def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1) -> PredictionSets:
+def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, *, classes: Classes | None = None) -> PredictionSets:
     """Least ambiguous sets (Sadinle, Lei and Wasserman, 2019): all classes whose probability reaches one threshold.
 
     No sets that are as likely to hold the label are smaller on average. Where no class reaches the threshold the set is
@@ -71,9 +71,10 @@ def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1) -> PredictionS
     that the model got right.
 
     Args:
-        probs: (N, C) held-out probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) held-out probabilities or (N,) scores of class 1, torch or numpy, or a `Prediction`.
         labels: (N,) class numbers.
         alpha: the share of labels that may lie outside of their sets.
+        classes: names of the columns, where labels are names.
 
     >>> sets = lac([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], [0, 0, 1, 1], alpha=0.25)
     >>> sets([[0.45, 0.45, 0.1], [0.39, 0.21, 0.4], [0.34, 0.33, 0.33]])
@@ -81,11 +82,17 @@ def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1) -> PredictionS
            [False, False,  True],
            [False, False, False]])
     """
-    return _calibrated(_lac_scores, probs, labels, alpha, None)
+    return _calibrated(_lac_scores, probs, labels, alpha, classes)
 
 
 def aps(
-    probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, *, randomized: bool = False, seed: int = 0
+    probs: ProbsLike,
+    labels: LabelsLike,
+    alpha: float = 0.1,
+    *,
+    randomized: bool = False,
+    seed: int = 0,
+    classes: Classes | None = None,
 ) -> PredictionSets:
     """Adaptive sets (Romano, Sesia and Candes, 2020): the likeliest classes, more of them where the model is unsure.
 
@@ -95,12 +102,13 @@ def aps(
     often than 1 - alpha, it is the set, and holds the label more often than promised.
 
     Args:
-        probs: (N, C) held-out probabilities, torch or numpy, or a `Prediction`.
+        probs: (N, C) held-out probabilities or (N,) scores of class 1, torch or numpy, or a `Prediction`.
         labels: (N,) class numbers.
         alpha: the share of labels that may lie outside of their sets.
         randomized: add a random part of the class's own probability to its score, as the authors do: evener still, and
             1 - alpha more exactly, but larger on average, chance decides about the last class, and sets may be empty.
         seed: of that chance, here and where the sets are made.
+        classes: names of the columns, where labels are names.
 
     >>> sets = aps([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0, 1, 1], alpha=0.4)
     >>> sets([[0.45, 0.45, 0.1], [0.6, 0.2, 0.2], [0.3, 0.2, 0.5]])
@@ -108,13 +116,22 @@ def aps(
            [ True, False, False],
            [ True, False,  True]])
     """
-    return _calibrated(_randomized_aps_scores if randomized else _aps_scores, probs, labels, alpha, seed)
+    if randomized:
+        return _calibrated(_randomized_aps_scores, probs, labels, alpha, classes, seed)
+    return _calibrated(_aps_scores, probs, labels, alpha, classes)
 
 
-def _calibrated(score: Score, probs: ProbsLike, labels: LabelsLike, alpha: float, seed: int | None) -> PredictionSets:
+def _calibrated(
+    score: Score,
+    probs: ProbsLike,
+    labels: LabelsLike,
+    alpha: float,
+    classes: Classes | None,
+    seed: int | None = None,
+) -> PredictionSets:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha={alpha!r}, expected a share between 0 and 1, such as 0.1 for sets that hold 90 %")
-    samples = open_samples(probs, labels)
+    samples = open_samples(probs, labels, classes=classes)
     scores = np.concatenate([picked(every, label) for every, label in _scored(score, samples, seed, 0)])
     # The slack keeps (n + 1)(1 - alpha) from being rounded up where it is a whole number, such as 10 * 0.9.
     rank = math.ceil((len(scores) + 1) * (1 - alpha) - 1e-9)

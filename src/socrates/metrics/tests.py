@@ -66,7 +66,8 @@ def calibration_test(
     Labels are drawn from the probabilities, as for `floor`, and p = (1 + number of draws that measure as much or more)
     / (1 + num_draws): uniform if the model is calibrated, whatever its confidences and however few the samples. A small
     value says that the model is not calibrated; a large one that these samples cannot tell, not that it is. With many
-    samples any model is found out: the statistic and its floor say how much it matters.
+    samples any model is found out: the statistic and its floor say how much it matters. What `floor` says of a
+    `Prediction` that answers unknown holds here, too.
 
     The default statistic is the one that finds most models out, in percent of the tests at a level of 5 %:
 
@@ -74,14 +75,15 @@ def calibration_test(
     |----------------|-----------------|-----|---------|--------------|------------|
     | 500 x 10       | temperature 1.1 | 19  | 23      | 16           | 34         |
     | 500 x 10       | sure ones wrong | 25  | 25      | 18           | 33         |
+    | 500 x 10       | in turns        | 52  | 56      | 48           | 62         |
     | 2,000 x 10     | temperature 1.1 | 70  | 72      | 64           | 84         |
     | 2,000 x 10     | sure ones wrong | 68  | 64      | 52           | 81         |
     | 500 x 100      | temperature 1.1 | 50  | 54      | 47           | 75         |
     | 5,000 x 100    | sure ones wrong | 76  | 69      | 59           | 84         |
 
-    (1,000 tests each. `python benchmarks/calibration_test.py` prints all cells: in no other is another statistic
+    (1,000 tests each. `python benchmarks/calibration_test.py` prints all cells: in none of them is another statistic
     better. The logits should have been divided by the temperature; or answers above 0.95 are right 3 points less often
-    than they say.)
+    than they say; or those below 0.9 are too sure and not sure enough in turns.)
 
     Args: as for `ece`, and
         metric: any metric that grows with miscalibration. One of the top class asks whether answers are right as often
