@@ -9,7 +9,7 @@ import pytest
 import torch
 from scaling_cases import sampled, with_unknown
 
-from socrates.scaling import SCALERS, MatrixScaling, TemperatureScaling, VectorScaling, load, save
+from socrates.scaling import SCALERS, MatrixScaling, StructuredScaling, TemperatureScaling, VectorScaling, load, save
 
 LOGITS, LABELS = with_unknown(300, 4, 1.7, 1.0)
 PAIRS, SIDES = sampled(300, 2, 1.7)
@@ -47,6 +47,15 @@ def test_options_travel(make, regularization, tmp_path):
     assert again.regularization == regularization
     assert again.strength == (regularization or 0.0)
     assert torch.equal(again.fit(LOGITS, LABELS)(LOGITS), fitted(make, regularization=regularization)(LOGITS))
+
+
+@pytest.mark.parametrize("options", [{}, {"structure": "diagonal"}, {"strength": 2.0}])
+def test_structured_options_travel(options, tmp_path):
+    scaler = fitted(StructuredScaling, **options)
+    again = load(save(scaler, tmp_path / "scaler.npz"))
+    assert repr(again) == repr(scaler)
+    assert torch.equal(again(LOGITS), scaler(LOGITS))
+    assert repr(again.fit(LOGITS, LABELS)) == repr(scaler)
 
 
 def test_the_floor_of_probabilities_travels(tmp_path):

@@ -1,5 +1,6 @@
 """Post-hoc calibration: scalers that are fitted on held-out logits and then called on new ones."""
 
+from socrates.scaling.best import Best, best
 from socrates.scaling.beta import BetaScaling
 from socrates.scaling.ensemble import EnsembleTemperatureScaling
 from socrates.scaling.files import load, save
@@ -23,5 +24,6 @@ SCALERS: dict[str, type[Scaler]] = {
     "beta": BetaScaling,
 }
 
-__all__ = ["SCALERS", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling", "MatrixScaling"]
-__all__ += ["ReadoutScaling", "Scaler", "StructuredScaling", "TemperatureScaling", "VectorScaling", "load", "save"]
+__all__ = ["SCALERS", "Best", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling"]
+__all__ += ["MatrixScaling", "ReadoutScaling", "Scaler", "StructuredScaling", "TemperatureScaling", "VectorScaling"]
+__all__ += ["best", "load", "save"]

@@ -1,6 +1,5 @@
 """Ensemble temperature scaling: the temperature-scaled, the given and the uniform probabilities, mixed."""
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -22,8 +21,8 @@ ROUNDING = 1e-9
 # Beside this change of b, relative to it, a step is rounding.
 SMALLEST_STEP = 1e-11
 MAX_PASSES, MAX_STEPS, NUM_CAUTIOUS = 60, 100, 3
-# The sets of weights that may be positive, all of them first.
-SUPPORTS = tuple(list(chosen) for size in (3, 2, 1) for chosen in itertools.combinations(range(3), size))
+# The sets of weights that may be positive.
+SUPPORTS = torch.tensor([[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
 
 
 class EnsembleTemperatureScaling(Scaler):
@@ -174,22 +173,17 @@ def mixing_weights(parts: Tensor, start: Tensor) -> tuple[Tensor, float]:
         if length < 0.1 * TOLERANCE:
             break
         # Expectation-maximisation never fails, and soon finds the magnitude of small weights; Newton's step the rest.
-        by_shares = weights * (1 - gradient)
-        newton = _least_quadratic(ratios.T @ ratios / len(parts), 2 * gradient - 1)
-        weights = newton if step >= NUM_CAUTIOUS and value(newton) < value(weights) else by_shares
+        newton = by_shares = weights * (1 - gradient)
+        if step >= NUM_CAUTIOUS:
+            newton = _least_quadratic(ratios.T @ ratios / len(parts), 2 * gradient - 1)
+        weights = newton if value(newton) < value(weights) else by_shares
     return weights / weights.sum(), length
 
 
 def _least_quadratic(curvature: Tensor, linear: Tensor) -> Tensor:
     """The minimum of x curvature x / 2 + linear x over x >= 0, (3,): on some support it is where the gradient is 0."""
+    supports = SUPPORTS.to(curvature)  # (7, 3)
     curvature = curvature + 1e-12 * curvature.diagonal().clamp(min=1e-9).diag()
-    best, least = torch.zeros_like(linear), 0.0
-    for support in SUPPORTS:
-        x = torch.zeros_like(linear)
-        x[support] = -curvature[support][:, support].inverse() @ linear[support]
-        value = 0.5 * float(linear @ x)
-        if bool((x >= 0).all()) and value < least:
-            best, least = x, value
-            if len(support) == 3:
-                break
-    return best
+    parts = supports[:, :, None] * curvature * supports[:, None] + (1 - supports).diag_embed()
+    x = -(parts.inverse() @ (supports * linear)[:, :, None]).squeeze(2)
+    return x[torch.where((x >= 0).all(dim=1), x @ linear, torch.inf).argmin()].abs()  # 0 instead of -0

@@ -1,0 +1,145 @@
+"""The choice between scalers: what is taken when, and what the table says of it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scaling_cases import mixed, nll, sampled, with_unknown
+
+from socrates.scaling import (
+    Best,
+    BetaScaling,
+    EnsembleTemperatureScaling,
+    ReadoutScaling,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
+    best,
+)
+from socrates.scaling.best import Trial
+
+
+def test_temperature_is_kept_where_nothing_is_clearly_better():
+    logits, labels = sampled(800, 4, 1.7)
+    found = best(logits, labels)
+    assert found.name == "temperature"
+    assert torch.equal(found.scaler.temperature, TemperatureScaling().fit(logits, labels).temperature)
+    assert [trial.name for trial in found.table] == ["temperature", "structured", "structured diagonal", "ensemble"]
+    assert not any(trial.clear for trial in found.table)
+
+
+def test_structured_scaling_wins_where_columns_leak():
+    logits, labels = mixed(1200, 5)
+    found = best(logits[:600], labels[:600])
+    assert found.name == "structured"
+    assert isinstance(found.scaler, StructuredScaling)
+    assert found.scaler.columns == 5
+    plain = TemperatureScaling().fit(logits[:600], labels[:600])
+    assert nll(found.scaler(logits[600:]), labels[600:]) < nll(plain(logits[600:]), labels[600:]) - 0.05
+
+
+def test_the_ensemble_wins_where_labels_are_noisy():
+    logits, labels = sampled(3000, 5, 1.0)
+    generator = torch.Generator().manual_seed(1)
+    noisy = torch.rand(3000, generator=generator) < 0.15
+    labels = torch.where(noisy, torch.randint(0, 5, (3000,), generator=generator), labels)
+    found = best(3 * logits, labels)
+    assert found.name == "ensemble"
+
+
+def test_beta_and_isotonic_are_tried_on_two_classes():
+    generator = torch.Generator().manual_seed(0)
+    score = 3 * torch.randn(2000, generator=generator)
+    logits = torch.stack([torch.zeros(2000), score], dim=1)
+    odds = 2.5 * torch.nn.functional.logsigmoid(score) + 0.9
+    labels = (torch.rand(2000, generator=generator) < odds.sigmoid()).long()
+    found = best(logits, labels)
+    assert [trial.name for trial in found.table][-2:] == ["beta", "isotonic"]
+    assert found.name == "beta"
+    assert isinstance(found.scaler, BetaScaling)
+
+
+def test_the_unknown_class_is_read_as_spread():
+    logits, labels = with_unknown(1500, 3, 1.5, 2.0)
+    found = best(logits, labels, unknown_class=True, candidates=["ensemble", "readout"])
+    assert found.name == "readout"
+    assert isinstance(found.scaler, ReadoutScaling)
+    assert [trial.name for trial in found.table] == ["temperature", "ensemble", "readout"]
+    assert found.table[2].nll == pytest.approx(found.scaler.report.nll_after, abs=0.02)
+
+
+def test_differences_by_hand():
+    logits, labels = mixed(60, 3)
+    found = best(logits, labels, candidates={"vector": VectorScaling(0.1)}, folds=3)
+    rows = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    order = rows[labels[rows].argsort(stable=True)]
+    by_row = {}
+    for name, make in (("temperature", TemperatureScaling), ("vector", lambda: VectorScaling(0.1))):
+        values = torch.zeros(60, dtype=torch.float64)
+        for k in range(3):
+            inside = order[k::3]
+            outside = torch.tensor([row for row in range(60) if row not in set(inside.tolist())])
+            scaled = make().fit(logits[outside], labels[outside])(logits[inside])
+            values[inside] = torch.nn.functional.cross_entropy(scaled.double(), labels[inside], reduction="none")
+        by_row[name] = values
+    difference = by_row["vector"] - by_row["temperature"]
+    temperature, vector = found.table
+    assert temperature.nll == pytest.approx(float(by_row["temperature"].mean()))
+    assert vector.difference == pytest.approx(float(difference.mean()))
+    assert vector.error == pytest.approx(float(difference.std()) / math.sqrt(60))
+    assert vector.seconds > 0
+
+
+def test_clearly_means_two_standard_errors():
+    assert Trial("a", 1.0, -0.021, 0.01, 0.0).clear
+    assert not Trial("a", 1.0, -0.019, 0.01, 0.0).clear
+    assert not Trial("a", 1.0, 0.0, 0.0, 0.0).clear
+    assert not Trial("a", math.nan, math.nan, math.nan, 0.0, "why").clear
+
+
+def test_candidates_that_fail_are_listed_with_the_reason():
+    logits, labels = sampled(100, 4, 1.5)
+    found = best(logits, labels, candidates=["beta", "readout", "ensemble"])
+    assert [bool(trial.failed) for trial in found.table] == [False, True, True, False]
+    assert "two classes, got 4 columns" in found.table[1].failed
+    assert "needs an unknown last column" in found.table[2].failed
+    printed = repr(found).splitlines()
+    assert printed[0] == f"best: temperature, {found.scaler}"
+    assert printed[1].split() == ["candidate", "held-out", "NLL", "against", "temperature", "seconds"]
+    assert printed[3].startswith("beta                 failed: BetaScaling.fit is for two classes")
+    assert f"{found.table[3].difference:+.4f} +- {found.table[3].error:.4f}" in printed[5]
+
+
+def test_probabilities_and_arrays():
+    logits, labels = sampled(400, 3, 1.7, dtype=torch.float64)
+    by_logits = best(logits, labels, candidates=["ensemble"])
+    probs = logits.softmax(dim=1).numpy()
+    by_probs = best(probs, labels.numpy(), from_probs=True, candidates=["ensemble"])
+    assert isinstance(by_probs, Best)
+    assert by_probs.table[0].nll == pytest.approx(by_logits.table[0].nll, abs=1e-6)
+    assert isinstance(by_probs.scaler(probs, from_probs=True), np.ndarray)
+    with pytest.raises(ValueError, match=r"best needs logits, and all 400 rows .*pass from_probs=True"):
+        best(probs, labels)
+    with pytest.raises(ValueError, match=r"best needs probabilities, .*of 400 rows are none"):
+        best(logits, labels, from_probs=True)
+
+
+def test_own_candidates_are_left_alone():
+    logits, labels = mixed(200, 3)
+    own = EnsembleTemperatureScaling()
+    best(logits, labels, candidates={"own": own})
+    assert own.report is None
+    assert own.columns == 0
+
+
+def test_misuse_is_refused_in_words():
+    logits, labels = sampled(30, 3, 1.0)
+    with pytest.raises(ValueError, match="at least 2 folds of at least 2 rows, got 9 rows in 5 folds"):
+        best(logits[:9], labels[:9])
+    with pytest.raises(ValueError, match="got 30 rows in 1 folds"):
+        best(logits, labels, folds=1)
+    with pytest.raises(ValueError, match="best knows no 'platt': choose from structured, structured diagonal, ens"):
+        best(logits, labels, candidates=["platt"])
+    with pytest.raises(ValueError, match="best needs one label a row"):
+        best(logits, labels[:3])
