@@ -212,6 +212,13 @@ def test_pareto_marks_every_point_and_joins_those_that_no_other_dominates(axes):
     assert len({line(axes, label).get_color() for label in points}) == 3
     assert len({line(axes, label).get_marker() for label in points}) == 3
     assert sorted(text.get_text() for text in axes.texts) == sorted(points)
+    assert axes.get_title() == "lower left is better, dashed: not dominated"
+
+
+def test_a_single_best_point_has_no_line(axes):
+    plots.pareto({"CE": (0.05, 0.03), "MC": (0.07, 0.04)}, title="mine", ax=axes)
+    assert axes.get_title() == "mine\nlower left is better"
+    assert "not dominated" not in axes.get_legend_handles_labels()[1]
 
 
 def test_a_point_of_the_plane_without_room_for_its_name_is_in_the_legend(axes):
@@ -344,6 +351,7 @@ def test_a_bad_number_of_bins_is_refused():
         ({"CE": (0.1, 0.2, 0.3)}, None, "expected finite low <= estimate <= high"),
         ({"CE": (float("nan"), 0.2, 0.3)}, None, "expected finite low <= estimate <= high"),
         ({"CE": (0.1, 0.0, float("inf"))}, None, "expected finite low <= estimate <= high"),
+        ({"CE": (0.1, 0.0, 0.3)}, float("nan"), "the floor of CE is nan, expected a finite value: leave it out"),
         ({"CE": (0.1, 0.0, 0.3)}, {"MC": 0.1}, r"floors of \['MC'\] have no interval: expected labels among \['CE'\]"),
     ],
 )

@@ -48,6 +48,7 @@ def draw_square(axes: Axes) -> None:
 
 
 def draw_strip(axes: Axes, share: Array, edges: Array) -> None:
+    """The square roots of shares, below a diagram."""
     height = np.sqrt(share / share.max()) * 0.86 * STRIP - STRIP
     look: dict[str, Any] = {"color": GREY, "alpha": 0.8, "linewidth": 0, "label": "confidences (square root)"}
     axes.stairs(height, edges, baseline=-STRIP, fill=True, **look)
@@ -67,12 +68,13 @@ def draw_dots(axes: Axes, x: Array, y: Array, count: Array, colour: str) -> None
     axes.scatter(x, y, s=area, color=colour, edgecolor="white", linewidth=0.6, clip_on=False, zorder=3)
 
 
-def draw_front(axes: Axes, places: Sequence[tuple[float, float]]) -> None:
-    """A line through the places that no other dominates, if there is more than one."""
+def draw_front(axes: Axes, places: Sequence[tuple[float, float]]) -> bool:
+    """A line through the places that no other dominates, if there is more than one; returns whether."""
     front = pareto.front(places) if places else []
     if len(front) > 1:
         look: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": DASH, "zorder": 1.5}
         axes.plot(*np.transpose(front), label="not dominated", **look)
+    return len(front) > 1
 
 
 def frame_plane(axes: Axes, parts: Sequence[tuple[Array, Array, int]], room: float = 0.06) -> None:

@@ -46,16 +46,19 @@ def forest(
     given = floors if isinstance(floors, Mapping) else dict.fromkeys(intervals, floors)
     if unknown := [label for label in given if label not in intervals]:
         raise ValueError(f"floors of {unknown} have no interval: expected labels among {[*intervals]}")
+    chances = {label: float(chance) for label, chance in given.items() if chance is not None}
+    if wrong := [label for label, chance in chances.items() if not math.isfinite(chance)]:
+        raise ValueError(f"the floor of {wrong[0]} is {chances[wrong[0]]}, expected a finite value: leave it out")
     axes = new_axes(5.4, 1.4 + 0.52 * len(values)) if ax is None else ax
     rows = np.arange(len(values))
     estimate, low, high = values.T
     axes.hlines(rows, low, high, color=COLOURS[0], linewidth=2, label="95 % interval")
     axes.plot(estimate, rows, "o", color=COLOURS[0], markersize=7, markeredgecolor="white", label="measured")
-    known = [(factor * chance, row) for row, label in enumerate(intervals) if (chance := given.get(label)) is not None]
-    if known:
-        places, at = np.transpose(known)
+    places = factor * np.array([*chances.values()])
+    if len(places):
+        at = np.array([[*intervals].index(label) for label in chances])
         axes.vlines(places, at - 0.38, at + 0.38, color=GREY, linewidth=1.6, label="by chance")
-    ends = np.append(values.ravel(), [place for place, _ in known])
+    ends = np.append(values.ravel(), places)
     left, right = float(ends.min()), float(ends.max())
     room = 0.06 * (right - left or abs(left) or 1.0)
     axes.set_xlim(0 if 0 <= left < 0.5 * right else left - room, right + room)
@@ -81,8 +84,10 @@ def _interval(label: str, given: Any) -> tuple[float, float, float]:
     return estimate, low, high
 
 
-def pareto(points: Mapping[str, Any], *, title: str = "lower left is better", ax: Axes | None = None) -> Axes:
-    """Error against ECE of each label, and the line through those that no other dominates.
+def pareto(points: Mapping[str, Any], *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Error against ECE of each label, in percent, and the dashed line through those that no other dominates.
+
+    The dotted line is an ECE of 10 %, up to which the paper calls calibration acceptable.
 
     Args:
         points: (error, ece) of each label, shares as the metrics return them; as `socrates.pareto.front` takes them.
@@ -101,13 +106,13 @@ def pareto(points: Mapping[str, Any], *, title: str = "lower left is better", ax
             raise ValueError(f"{label} has {point}, expected shares from 0 to 1: divide percent by 100")
         places[label] = (100 * float(error), 100 * float(ece))
     axes = new_axes(5.4, 4.2) if ax is None else ax
-    draw_front(axes, [*places.values()])
+    dashed = draw_front(axes, [*places.values()])
     marks: list[Line2D] = []
     for number, (label, place) in enumerate(places.items()):
         colour, shape = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         marks += axes.plot(*place, shape, color=colour, markersize=9, markeredgecolor="white", label=label)
     frame_plane(axes, [(np.array([error]), np.array([ece]), 0) for error, ece in places.values()], room=0.12)
-    finish(axes, axes, title)
+    finish(axes, axes, title, "lower left is better" + ", dashed: not dominated" * dashed)
     notes = [(*place, label, INK) for label, place in places.items()]
     unplaced = annotate_apart(axes, notes, size=8.5)
     if unplaced:
