@@ -18,9 +18,9 @@ _OTHER_ENTRIES = (
 )
 
 
-def open_scores(scores: ArrayLike, name: str) -> Array:
+def open_scores(scores: ArrayLike, name: str, sample_weight: ArrayLike | None = None) -> Array:
     """A 1-D array of finite float32 or float64 scores."""
-    array = in_full(open_floats(scores, name, (1,)))
+    array = blanked(in_full(open_floats(scores, name, (1,))), sample_weight)
     if not np.isfinite(array).all():
         at = int((~np.isfinite(array)).argmax())
         raise ValueError(f"{name} holds {array[at]} at position {at}, expected finite scores: drop the sample")
@@ -72,10 +72,18 @@ def open_weight(weight: ArrayLike | None, num_samples: int, name: str = "sample_
         at = int(wrong.argmax())
         todo = "a weight of 0 leaves a sample out"
         raise ValueError(f"{name} holds {array[at]:.6g} at position {at}, expected finite values >= 0: {todo}")
-    if not 0 < array.sum() < np.inf:
-        given = f"{name} sums to {array.sum():.6g}"
-        raise ValueError(f"{given}, expected a finite sum above 0: give some sample a weight, and divide huge ones")
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if not 0 < total < np.inf:
+        todo = "give some sample a weight, and divide huge ones"
+        raise ValueError(f"{name} sums to {total:.6g}, expected a finite sum above 0: {todo}")
     return None if (array == 1).all() else array
+
+
+def blanked(values: Array, sample_weight: ArrayLike | None) -> Array:
+    """The values, with 0 for those of weight 0: whatever stood there is left out, and need not pass a check."""
+    weight = open_weight(sample_weight, len(values))
+    return values if weight is None or weight.all() else np.where(weight > 0, values, values.dtype.type(0))
 
 
 def in_full(values: torch.Tensor | Array, space: torch.Tensor | None = None) -> Array:

@@ -72,8 +72,8 @@ def bin_index(values: Array, num_bins: int) -> Array:
     """
     lower, upper = _limits(num_bins, values.dtype)
     index = np.minimum((values * num_bins).astype(np.intp), num_bins - 1)
-    index -= values <= lower[index]
-    index += values > upper[index]
+    index -= values <= lower.take(index)
+    index += values > upper.take(index)
     return index
 
 
@@ -91,9 +91,13 @@ def grouped(top: Top) -> BinStats:
     order = np.argsort(top.confidence)
     ranked = top.confidence[order].astype(np.float64)
     start = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    weight = np.ones(len(top)) if top.weight is None else top.weight[order]
-    count = np.add.reduceat(weight, start)
-    return BinStats(count, ranked[start] * count, np.add.reduceat(weight * top.correct[order], start))
+    right = top.correct[order]
+    if top.weight is None:
+        count = np.diff(np.append(start, len(ranked))).astype(np.float64)
+    else:
+        weight = top.weight[order]
+        count, right = np.add.reduceat(weight, start), weight * right
+    return BinStats(count, ranked[start] * count, np.add.reduceat(right, start, dtype=np.float64))
 
 
 def equal_ranks(count: Array, num_bins: int) -> Array:
@@ -132,17 +136,17 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
     total = np.zeros(num_classes)
     for rows, chunk in samples.chunks():
         known, label = np.ascontiguousarray(chunk[:, :num_classes]), samples.labels[rows]
-        weight = None if samples.weight is None else samples.weight[rows]
-        total += (known if weight is None else known * weight[:, None]).sum(axis=0, dtype=np.float64)
+        weight = np.ones(len(known)) if samples.weight is None else samples.weight[rows]
+        total += weight @ known.astype(np.float64, copy=False)  # a fourth of the time of known.sum(axis=0)
         above = np.flatnonzero(known > _limits(num_bins, known.dtype)[1][0])
         value = np.ravel(known)[above]
         cell = above % num_classes * num_bins + bin_index(value, num_bins)
         label_cell = label * num_bins + bin_index(picked(known, label), num_bins)
-        each = np.ones(len(above)) if weight is None else weight[above // num_classes]
+        each = np.ones(len(above)) if samples.weight is None else weight[above // num_classes]
         # Unlike bincount, this touches only the cells that change.
         np.add.at(count, cell, each)
         np.add.at(confidence, cell, value * each)
-        np.add.at(correct, label_cell, np.ones(len(label)) if weight is None else weight)
+        np.add.at(correct, label_cell, weight)
     stats = BinStats(*(np.reshape(sums, (num_classes, num_bins)) for sums in (count, confidence, correct)))
     stats.count[:, 0] = stats.correct.sum() - stats.count.sum(axis=1)
     stats.confidence[:, 0] = total - stats.confidence.sum(axis=1)

@@ -128,7 +128,7 @@ def open_ranked(
     """Correctness, and the scores to rank by in the place of confidence: any finite numbers will do."""
     if confidence is None:
         return open_top(probs, labels, correct=correct, sample_weight=sample_weight, classes=classes)
-    scores = open_scores(confidence, "confidence")
+    scores = open_scores(confidence, "confidence", sample_weight)
     if correct is not None:
         refuse_two_entries(probs, labels)
         return Top.ranked(scores, correct, sample_weight)
@@ -140,14 +140,15 @@ def open_ranked(
 
 
 def _public(door: Door) -> Any:
+    """The metric with all that it takes: what its door takes, its own options, and groups."""
     own = list(signature(door.read).parameters.values())[1:]
-    name = door.read.__name__
+    name, keys = door.read.__name__, {*door.takes, "confidence", "correct"}
 
     @wraps(door.read)
     def metric(probs: Any = None, labels: Any = None, *args: Any, groups: Any = None, **given: Any) -> Any:
         if door.last and len(args) == len(own) + 1 and door.last not in given:
-            *args, given[door.last] = args  # pyright: ignore
-        entry = {name: given.pop(name) for name in (*_ENTRY, "num_classes") if name in given}
+            args, given[door.last] = args[:-1], args[-1]
+        entry = {key: given.pop(key) for key in keys if key in given} if given else {}
         opened = door.open(probs, labels, **entry)
         value_at = door.at(opened, *args, **given)
         if groups is None:

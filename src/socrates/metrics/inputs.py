@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from .arrays import ArrayLike, as_numpy, in_full, open_floats, open_scores, open_weight
+from .arrays import ArrayLike, as_numpy, blanked, in_full, open_floats, open_scores, open_weight
 from .labels import Classes, LabelsLike, open_labels
 from .predictions import Prediction
 from .samples import Array, Samples, Top
@@ -37,18 +37,18 @@ def open_probs(probs: TopLike | None, sample_weight: ArrayLike | None = None) ->
     """The same without labels: they are all 0, and mean nothing."""
     if isinstance(probs, Top):
         raise ValueError(ROWS_NEEDED)
-    samples = _of_prediction(probs) if isinstance(probs, Prediction) else _of_array(cast("ArrayLike", probs))
+    samples = _of_prediction(probs) if isinstance(probs, Prediction) else _of_array(probs, sample_weight)
     if sample_weight is None:
         return samples
     weight = samples.weight = open_weight(sample_weight, len(samples))
     return samples if weight is None or weight.all() else samples.take(np.flatnonzero(weight))
 
 
-def _of_array(probs: ArrayLike) -> Samples:
+def _of_array(probs: ArrayLike | None, sample_weight: ArrayLike | None) -> Samples:
     """(N, C) rows as they are; (N,) or (N, 1) scores p of class 1 as the two columns (1 - p, p)."""
-    array = open_floats(probs, "probs", (1, 2))
+    array = open_floats(cast("ArrayLike", probs), "probs", (1, 2))
     if array.ndim == 1 or array.shape[1] == 1:
-        score = in_full(array if array.ndim == 1 else array[:, 0])
+        score = blanked(in_full(array if array.ndim == 1 else array[:, 0]), sample_weight)
         wrong = ~((score >= 0) & (score <= 1))
         if wrong.any():
             at = int(wrong.argmax())

@@ -24,9 +24,10 @@ class CalibrationMeter:
 
     Meters add up: update one in each process, gather their `state()` and merge, in any order and grouping.
 
-    All values but `ada_ece` are those of the whole set, to rounding. Bins of equal counts need the ranks of all
-    confidences; the meter keeps a histogram of 2^14 fine bins in their place, and shares out a fine bin that lies
-    across a cut. Let n_j be the count of the fine bin that holds the j-th of the num_bins - 1 cuts: then
+    All values but `ada_ece` are those of the whole set, to rounding, and `count` is the sum of the weights. Bins of
+    equal counts need the ranks of all confidences; the meter keeps a histogram of 2^14 fine bins in their place, and
+    shares out a fine bin that lies across a cut. Let n_j be the count of the fine bin that holds the j-th of the
+    num_bins - 1 cuts: then
 
         |ada_ece of the meter - ada_ece of the samples| <= (1 + 2^-14) / (2 N) * sum_j n_j
 

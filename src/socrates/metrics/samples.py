@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import ArrayLike, as_numpy, check_positive, in_full, open_scores, open_weight, picked
+from .arrays import ArrayLike, as_numpy, blanked, check_positive, in_full, open_scores, open_weight, picked
 from .predictions import Array, Prediction
 
 # A chunk stays in the cache, so that its checks and the metric itself read the memory once.
@@ -56,7 +56,7 @@ class Top:
         >>> len(Top.of([0.9, 0.6, 0.5], [True, False, False], sample_weight=[2, 0, 1]))
         2
         """
-        scores = open_scores(confidence, "confidence")
+        scores = open_scores(confidence, "confidence", sample_weight)
         for worst in (scores.min(), scores.max()):
             if not 0 <= worst <= 1:
                 raise ValueError(f"confidence holds {worst:.6g}, expected probabilities of the predicted classes")
@@ -68,6 +68,7 @@ class Top:
         right = as_numpy(correct, "correct")
         if right.shape != scores.shape:
             raise ValueError(f"correct has shape {right.shape}, expected {scores.shape}: one answer a confidence")
+        right = blanked(right, sample_weight)
         if right.dtype.kind not in "biuf" or not ((right == 0) | (right == 1)).all():
             raise ValueError("correct holds other values than 0 and 1: compare predicted classes with labels first")
         return cls(scores, right.astype(np.bool_)).weighted(sample_weight)
@@ -165,12 +166,13 @@ class Samples:
             return confidence[rows], predicted[rows] == labels
         best = picked(chunk, labels)
         correct = best > _MAJORITY
-        unsure = np.flatnonzero(~correct)
+        unsure = (~correct).nonzero()[0]
         if 2 * len(unsure) > len(chunk):
-            unsure = slice(None)  # a view in the place of a copy
-        searched = chunk[unsure]
+            predicted = chunk.argmax(axis=1)
+            return picked(chunk, predicted), predicted == labels
+        searched = chunk.take(unsure, axis=0)  # less than half the time of chunk[unsure]
         predicted = searched.argmax(axis=1)
-        best[unsure], correct[unsure] = picked(searched, predicted), predicted == labels[unsure]
+        best[unsure], correct[unsure] = picked(searched, predicted), predicted == labels.take(unsure)
         return best, correct
 
 

@@ -45,10 +45,7 @@ def risk_coverage(top: Top) -> RiskCoverage:
     >>> risk_coverage(confidence=[7.0, -2.0], correct=[True, False]).coverage
     array([0.5, 1. ])
     """
-    groups = grouped(top)
-    answered = np.cumsum(groups.count[::-1])
-    right = np.cumsum(groups.correct[::-1])
-    return RiskCoverage(answered / answered[-1], 1 - right / answered, groups.mean(groups.confidence)[::-1])
+    return RiskCoverage(*_curve(top), np.unique(top.confidence)[::-1].astype(np.float64))
 
 
 @rank_metric
@@ -60,8 +57,8 @@ def aurc(top: Top) -> float:
     >>> aurc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.25
     """
-    curve = risk_coverage(top)
-    return float(curve.risk @ np.diff(curve.coverage, prepend=0.0))
+    coverage, risk = _curve(top)
+    return float(risk @ np.diff(coverage, prepend=0.0))
 
 
 @rank_metric
@@ -76,9 +73,9 @@ def augrc(top: Top) -> float:
     >>> augrc([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.125
     """
-    curve = risk_coverage(top)
-    failures = np.append(0.0, curve.risk * curve.coverage)
-    return float((failures[1:] + failures[:-1]) @ np.diff(curve.coverage, prepend=0.0) / 2)
+    coverage, risk = _curve(top)
+    failures = np.append(0.0, risk * coverage)
+    return float((failures[1:] + failures[:-1]) @ np.diff(coverage, prepend=0.0) / 2)
 
 
 @rank_metric
@@ -86,15 +83,23 @@ def coverage_at_risk(top: Top, max_risk: float) -> float:
     """The largest share of samples that can be answered with a risk of at most max_risk; 0 if there is none.
 
     Args:
-        probs: as for `risk_coverage`, like all the others.
-        labels: (N,) class numbers.
+        probs: as for `ece`.
+        labels: as for `ece`.
         max_risk: greatest share of wrong answers allowed, in [0, 1].
+        confidence: as for `risk_coverage`, like all the others.
 
     >>> coverage_at_risk([[0.9, 0.1], [0.6, 0.4]], [0, 1], max_risk=0.1)
     0.5
     """
     if not 0 <= max_risk <= 1:
         raise ValueError(f"max_risk={max_risk!r}, expected a share of wrong answers from 0 to 1")
-    curve = risk_coverage(top)
+    coverage, risk = _curve(top)
     # Shares of integers: a slack far below 1 / N keeps a limit such as 0.1 from failing by rounding.
-    return float(curve.coverage[curve.risk <= max_risk + 1e-12].max(initial=0.0))
+    return float(coverage[risk <= max_risk + 1e-12].max(initial=0.0))
+
+
+def _curve(top: Top) -> tuple[Array, Array]:
+    """Coverage and risk at each distinct confidence, from the highest down."""
+    groups = grouped(top)
+    answered, right = np.cumsum(groups.count[::-1]), np.cumsum(groups.correct[::-1])
+    return answered / answered[-1], 1 - right / answered

@@ -99,8 +99,8 @@ def bootstrap(
     """
     check_positive("num_resamples", num_resamples)
     name = "level"
-    if isinstance(confidence, int | float):
-        name, level, confidence = "confidence", confidence, None
+    if np.isscalar(confidence):
+        name, level, confidence = "confidence", cast("float", confidence), None
     if not 0 < level < 1:
         raise ValueError(f"{name}={level!r}, expected a share between 0 and 1, such as 0.95")
     given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
@@ -196,7 +196,7 @@ def _of_index(metric: Metric, probs: Any, labels: Any, entry: dict[str, Any]) ->
         raise ValueError(ROWS_NEEDED)
     samples = open_samples(probs, labels, **entry)
     shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
-    per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (len(samples),)}
+    per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (samples.num_given,)}
 
     def of_rows_at(index: Any) -> float:
         part = samples if index is None else samples.take(index)
