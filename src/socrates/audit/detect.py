@@ -41,11 +41,18 @@ def detect(
         if name not in table:
             raise ValueError(f"there is no column {name!r}: the columns are {_listed(table)}")
     weight = weight or _named(table, WEIGHT)
+    single = {name: column for name, column in table.items() if isinstance(column, Coded) or column.ndim == 1}
+    for name in filter(None, (label, weight, *groups)):
+        if name not in single:
+            raise ValueError(
+                f"column {name!r} holds a list in each row, expected one value: of a one-hot label, the class"
+            )
+    named = _named([name for name, column in single.items() if name != weight and _may_be_labels(column)], LABEL)
+    label = label or named
     rest = {name: column for name, column in table.items() if name not in (*groups, weight, label)}
-    if label is None and not labels_apart:
-        label = _named([name for name, column in rest.items() if _may_be_labels(column)], LABEL)
-        rest.pop(label or "", None)
-    sight = _Sight(rest, kind, tuple(columns), tuple(classes), unknown, bool(label or labels_apart))
+    if labels_apart:
+        label = None
+    sight = _Sight(rest, kind, tuple(columns), tuple(map(str, classes)), unknown, bool(label or labels_apart))
     looks = (_told, _lists, _of_each_class, _called_as_classes, _confidence, _score)
     found = next(filter(None, (look(sight) for look in looks)), None)
     if found is None:
@@ -220,7 +227,9 @@ def _kind_by_values(values: Array) -> Kind:
         return "probabilities"
     if np.nanmin(values, initial=0) < 0:
         return "logits"
-    total = np.nanmedian(values.sum(axis=1))
+    with np.errstate(all="ignore"):
+        sums = values.sum(axis=1)
+    total = np.median(sums[np.isfinite(sums)]) if np.isfinite(sums).any() else np.nan
     raise ValueError(
         f"the rows sum to {total:.4g} and none of their values is negative, expected probabilities that sum to 1, or "
         f"logits: say kind='logits' if they are logits, or divide each row by its sum"
@@ -232,7 +241,8 @@ def _kind_of_scores(values: Array) -> Kind:
 
 
 def _are_probabilities(values: Array) -> Array:
-    return (np.abs(values.sum(axis=1) - 1) <= HALF_TOLERANCE) & (values.min(axis=1) >= 0)
+    with np.errstate(all="ignore"):
+        return (np.abs(values.sum(axis=1) - 1) <= HALF_TOLERANCE) & (values.min(axis=1) >= 0)
 
 
 def _may_be_labels(column: Column) -> bool:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from socrates.metrics.predictions import Array
+
 from .columns import LABEL
 from .reader import Reader, readable
 from .table import MISSING, Coded
@@ -27,14 +31,16 @@ def read_labels(path: Path, reader: Reader | None) -> Coded:
     name = next((name for name in names if name.lower() in LABEL), names[0] if len(names) == 1 else None)
     if name is None:
         raise ValueError(f"{path} has the columns {', '.join(names)}: expected one called label, or one alone")
-    words = list[str | None]()
+    places: dict[str, int] = {}
+    codes: list[Array] = []
     for table in (table for part in reader.parts for table in reader.tables(part, [], [name])):
         for line, why in table.broken.items():
             raise ValueError(f"{path}: {reader.unit} {line} {why}: expected a label for each row of the predictions")
         column = table.columns[name]
         assert isinstance(column, Coded)  # it was asked for as words
-        words += [column.names[code] if code != MISSING else None for code in column.codes.tolist()]
-    return Coded.of(words)
+        own = [places.setdefault(word, len(places)) for word in column.names]
+        codes.append(np.array([*own, MISSING])[column.codes])
+    return Coded(np.concatenate([np.zeros(0, np.intp), *codes]), list(places))
 
 
 def _is_header(lines: list[str]) -> bool:

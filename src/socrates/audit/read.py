@@ -92,7 +92,7 @@ class Source:
         layout = self.layout
         words = _words(table, layout.label or layout.correct) if self.labels is None else self.labels[table.positions]
         values, labels = _values(table, layout), _class_numbers(table, layout, words)
-        weight = None if layout.weight is None else np.asarray(table.columns[layout.weight], np.float64)
+        weight = None if layout.weight is None else _floats(table.columns[layout.weight], is_matrix=False)
         faults, rounded = faults_of(values, labels, weight, layout)
         kept = np.ones(len(values), np.bool_)
         first = list(table.broken.items())

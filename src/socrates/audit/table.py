@@ -158,7 +158,7 @@ def of_arrow(column: Any, as_words: bool) -> Column:
     if not as_words and (is_number or (arrow.types.is_boolean(kind) and not column.null_count)):
         return column.to_numpy(zero_copy_only=False)  # NaN where a number is missing
     coded = column if arrow.types.is_dictionary(kind) else column.dictionary_encode()
-    codes = coded.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
+    codes = coded.indices.cast(arrow.int64()).fill_null(MISSING).to_numpy(zero_copy_only=False)
     names = [word_of(value) for value in coded.dictionary.to_pylist()]
     if None in names:
         codes = np.append([MISSING if name is None else place for place, name in enumerate(names)], MISSING)[codes]

@@ -17,7 +17,8 @@ from socrates.metrics.predictions import Array
 from .reader import FIRST_ROWS, Part, Reader, need_arrow, readable, refuse_duplicates
 from .table import Coded, Column, Table, guessed, numbers_if_most, numbers_of, of_arrow
 
-BLOCK_BYTES = 1 << 23
+BLOCK_BYTES = 1 << 22
+LONGEST_ROW = 1 << 24
 NEWLINE, RETURN, QUOTE = b'\n\r"'
 
 
@@ -77,7 +78,7 @@ class CsvReader(Reader):
             while data := file.read(BLOCK_BYTES):
                 block = Block.of(rest + data)
                 rest = block.rest
-                if len(rest) > 2 * BLOCK_BYTES:
+                if len(rest) > LONGEST_ROW:
                     raise ValueError(f"{self.path} has a row of more than 16 MB: is a quotation mark not closed?")
                 if len(block.ends):
                     yield block
@@ -118,7 +119,10 @@ class CsvReader(Reader):
             arrow.BufferReader(data),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self.names),
             arrow_csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=False, invalid_row_handler=skip
+                delimiter=self.delimiter,
+                newlines_in_values=b'"' in data,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
             ),
             arrow_csv.ConvertOptions(column_types=dict(kinds), include_columns=list(names)),
         )
