@@ -96,7 +96,7 @@ def test_imports_point_downwards_only(part):
 
 
 def test_public_names_exist_and_have_an_example():
-    for part in ("", ".losses", ".metrics", ".scaling", ".pareto", ".abstention", ".data"):
+    for part in ("", ".losses", ".metrics", ".scaling", ".pareto", ".abstention", ".data", ".plots"):
         module = importlib.import_module(f"socrates{part}")
         for name in module.__all__:
             thing = getattr(module, name)
