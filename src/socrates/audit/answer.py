@@ -45,7 +45,7 @@ def certified(judged: Judgement) -> str:
     """Which share of the rows can be answered at the risk that was asked for."""
     made = judged.certificate
     if made is None:
-        return f"no threshold is certified: {judged.uncertified}"
+        return judged.uncertified.partition(": ")[0]  # the rest tells how many more rows it takes
     return (
         f"answers with a confidence of at least {made.threshold:.3f} ({percent(made.coverage)} of the rows) are wrong "
         f"in at most {100 * made.risk:g} %, certified with probability {1 - made.delta:g}"

@@ -80,10 +80,10 @@ def labels_of(paths: Sequence[Path | str]) -> list[str]:
     stems = [parts[-1] for parts in split]
     if len({*stems}) == len(stems):
         return stems
-    if len({len(parts) for parts in split}) > 1 or len({*map(str, paths)}) < len(paths):
-        return [f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
-    differing = [place for place, names in enumerate(zip(*split, strict=True)) if len({*names}) > 1]
-    return ["/".join(parts[place] for place in differing) for parts in split]
+    differing = [place for place, names in enumerate(zip(*split, strict=False)) if len({*names}) > 1]
+    labels = ["/".join(parts[place] for place in differing) for parts in split]
+    numbered = [f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
+    return labels if len({*labels}) == len(labels) else numbered
 
 
 def file_json(one: Judgement) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import difflib
 import json
 import sys
 
-from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table as Printed
 from rich.text import Text
 
@@ -26,8 +25,7 @@ def run_audit(options: Options) -> None:
     """`socrates audit`."""
     limits = parse_limits(options.fail_above)
     say = complain if options.json else show  # with --json the object stands alone on standard output
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=errors, transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    with errors.status("reading") as status:
         made = audit(
             options.files,
             risk=options.risk,
@@ -35,7 +33,7 @@ def run_audit(options: Options) -> None:
             workers=options.workers,
             reading=options.as_read,
             measuring=options.as_measured,
-            tell=lambda words: bar.update(task, description=words),
+            tell=status.update,
         )
         out = options.page_folder
         written = write_audit(made, out, options.title) if out else []

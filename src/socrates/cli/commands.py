@@ -133,7 +133,8 @@ class Audit:
     columns: tuple[str, ...] = ()  # The columns of the classes in their order, if not as found.
     classes: tuple[str, ...] = ()  # The names of the classes in the order of their columns, if not as found.
     weight: str | None = None  # The column of the weights of the rows.
-    unknown: bool | None = None  # Whether the last column is belief in unknown, if not as found.
+    # Whether the last column is belief in unknown, if not as found.
+    unknown: Literal["yes", "no"] | None = None
     reading: Literal["answer", "abstain", "renormalize", "spread"] = "renormalize"  # Of that column.
     risk: float = 0.05  # The share of wrong answers that a certified threshold allows.
     delta: float = 0.1  # The probability that the certificate does not hold.
@@ -157,8 +158,9 @@ class Audit:
     @property
     def as_read(self) -> dict[str, Any]:
         """How files are read, in the words of `open_predictions`."""
-        names = ("labels", "kind", "label_column", "columns", "classes", "weight", "unknown")
-        return {"groups": self.group, **{name: getattr(self, name) for name in names}}
+        names = ("labels", "kind", "label_column", "columns", "classes", "weight")
+        unknown = None if self.unknown is None else self.unknown == "yes"
+        return {"groups": self.group, "unknown": unknown, **{name: getattr(self, name) for name in names}}
 
     @property
     def as_measured(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Post-hoc calibration: scalers that are fitted on held-out logits and then called on new ones."""
 
-from socrates.scaling.best import Best, best
+from socrates.scaling.best import Best, best, candidates
 from socrates.scaling.beta import BetaScaling
 from socrates.scaling.ensemble import EnsembleTemperatureScaling
 from socrates.scaling.files import load, save
@@ -26,4 +26,4 @@ SCALERS: dict[str, type[Scaler]] = {
 
 __all__ = ["SCALERS", "Best", "BetaScaling", "EnsembleTemperatureScaling", "FitReport", "IsotonicScaling"]
 __all__ += ["MatrixScaling", "ReadoutScaling", "Scaler", "StructuredScaling", "TemperatureScaling", "VectorScaling"]
-__all__ += ["best", "load", "save"]
+__all__ += ["best", "candidates", "load", "save"]

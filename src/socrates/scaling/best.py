@@ -115,6 +115,15 @@ def best(
     return Best(data.fitted(chosen[winner.name], z, y), winner.name, tuple(table))
 
 
+def candidates(columns: int, unknown_class: bool = False) -> dict[str, Scaler]:
+    """The unfitted scalers that `best` tries by default on so many columns, by name, temperature scaling first.
+
+    >>> [*candidates(2)]
+    ['temperature', 'structured', 'structured diagonal', 'ensemble', 'beta', 'isotonic']
+    """
+    return _candidates(None, columns, unknown_class)
+
+
 class Folds:
     """The rows in folds that share out each class."""
 
