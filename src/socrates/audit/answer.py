@@ -27,7 +27,8 @@ def verdict(judged: Judgement) -> str:
 
 def remedy(judged: Judgement) -> str:
     """What a scaler gives on held-out rows, and how many answers are certified."""
-    return f"{scaled(judged)}; {certified(judged)}."
+    words = f"{scaled(judged)}; {certified(judged)}."
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def scaled(judged: Judgement) -> str:
@@ -35,10 +36,12 @@ def scaled(judged: Judgement) -> str:
     made = judged.recalibrated
     if made.reason:
         return made.reason
+    if made.winner == "none":
+        return "no scaler makes it better"
     before, after, title = made.before, made.after, scaler_of(made.winner).long
     changes = f"the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
     changes += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
-    return f"{title[0].upper()}{title[1:]} takes {changes} on held-out rows"
+    return f"{title} takes {changes} on held-out rows"
 
 
 def certified(judged: Judgement) -> str:

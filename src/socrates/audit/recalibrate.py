@@ -25,8 +25,9 @@ SCORES = ("nll", "brier")
 class Recalibrated:
     """Numbers of the held-out half before ("none") and after each scaler, and the one to use.
 
-    Which one that is, the other half alone has decided, so that its numbers are honest; `scaler` is of this kind, but
-    fitted on rows of both halves. `parts` splits the scores of the held-out half by it.
+    Which one that is, the other half alone has decided, so that its numbers are honest: it is "none" where even the
+    best does not lower the NLL there. `scaler` is of this kind, but fitted on rows of both halves. `parts` splits the
+    scores of the held-out half by the best.
     """
 
     numbers: Mapping[str, Mapping[str, float]]
@@ -66,6 +67,9 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
     recalibrated = held_out.prediction(chosen.scaler(held_out.logits))
     given = held_out.prediction(), recalibrated, held_out.labels
     parts = {score: metrics.decompose(score, *given, sample_weight=held_out.weight) for score in SCORES}
+    gain = numbers_of(fit)["nll"] - min(trial.nll for trial in chosen.table if trial.name == chosen.name)
+    if gain <= 0:  # by cross-validation on the half that decides
+        return Recalibrated(numbers, parts=parts)
     return Recalibrated(numbers, chosen.name, winner, parts)
 
 

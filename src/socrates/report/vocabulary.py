@@ -4,7 +4,7 @@ Scalers are named by `socrates.scaling`, readings by `socrates.metrics`; a scale
 """
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from socrates import metrics, scaling
 from socrates.experiment import Value
@@ -84,11 +84,15 @@ class Scaler:
     needs_unknown: bool = False
 
 
-# Those that a study evaluates.
-_USUAL = [(name, kind) for name, kind in scaling.SCALERS.items() if getattr(kind, "usual", True)]
-SCALERS = {"none": Scaler("", "unscaled", "o")} | {
+_EVERY_SCALER = {"none": Scaler("", "unscaled", "o")} | {
     name: Scaler(kind.short, kind.title, marker, kind.needs_unknown_class)
-    for (name, kind), marker in zip(_USUAL, itertools.cycle("^sDvPX"), strict=False)
+    for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
+}
+# Those that a study evaluates.
+SCALERS = {
+    name: scaler
+    for name, scaler in _EVERY_SCALER.items()
+    if name == "none" or getattr(scaling.SCALERS[name], "usual", True)
 }
 READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))
@@ -150,12 +154,14 @@ LETTERS = {"γ": "gamma", "α": "alpha", "β": "beta", "E_s": "start"}  # for fi
 
 
 def scaler_of(name: str) -> Scaler:
-    """The scaler of that name, known here or not.
+    """The scaler of that name, known here or not; words after the name are kept.
 
-    >>> scaler_of("temperature").short, scaler_of("isotonic").short
-    ('TS', 'isotonic')
+    >>> scaler_of("temperature").short, scaler_of("structured diagonal").long, scaler_of("mine").short
+    ('TS', 'structured scaling, diagonal', 'mine')
     """
-    return SCALERS.get(name) or Scaler(name, name)
+    first, _, more = name.partition(" ")
+    known = _EVERY_SCALER.get(first, Scaler(first, first))
+    return replace(known, short=f"{known.short} {more}", long=f"{known.long}, {more}") if more else known
 
 
 def with_scaler(label: str, scaler: str) -> str:
