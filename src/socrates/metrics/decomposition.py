@@ -128,7 +128,7 @@ def corp(
     >>> curve.frequency, curve.count
     (array([0.25, 1.  ]), array([4., 2.]))
     """
-    if _are_scores(probs):
+    if confidence is None and correct is None and _are_scores(probs):
         samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
         top = Top(np.asarray(samples.probs)[:, 1], samples.labels == 1, samples.weight)
     else:
