@@ -329,6 +329,10 @@ class TestSets:
         assert sets.lac(probs[:8], np.zeros(8, int), alpha=0.1)(probs).all()
         assert sets.lac(probs[:9], np.zeros(9, int), alpha=0.1).threshold == pytest.approx(0.45)
 
+    def test_whole_ranks_are_not_rounded_up(self):
+        probs = np.stack([1 - np.arange(1, 150) / 150, np.arange(1, 150) / 150], axis=1)
+        assert sets.lac(probs, np.zeros(149, int), alpha=0.18).threshold == pytest.approx(123 / 150)
+
     @pytest.mark.parametrize("make", [sets.lac, sets.aps])
     def test_hold_the_label_as_promised(self, make, rng):
         covered, size = [], []
@@ -374,6 +378,8 @@ class TestSets:
         chance = sets.aps(*case, randomized=True, seed=3)
         made = chance(case[0])
         assert (made == chance(case[0])).all()
+        # With the chance that calibrated it, it would hold exactly as many of these labels as its rank says.
+        assert made[np.arange(400), case[1]].sum() != 361
         assert (made != sets.aps(*case, randomized=True, seed=4)(case[0])).any()
 
     def test_take_tensors_scores_and_predictions(self, case):
