@@ -1,6 +1,7 @@
 """What judges predictions: decompositions, directions, worst groups and prediction sets, by hand and by simulation."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from socrates.metrics import (
     Top,
     accuracy,
     brier,
+    calibration_test,
     corp,
     decompose,
     direction,
@@ -56,6 +58,32 @@ def case(rng):
 answers = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60).map(
     lambda pairs: Top.of(*(np.array(column) for column in zip(*pairs, strict=True)))
 )
+
+
+JUDGES = [corp, direction, partial(worst_groups, groups=["a", "a"]), partial(calibration_test, num_draws=3)]
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=["corp", "direction", "worst_groups", "calibration_test"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"confidence": [0.5, np.nan], "correct": [0, 1]}, "confidence holds nan at position 1"),
+        ({"confidence": [0.5, 1.5], "correct": [0, 1]}, "confidence holds 1.5"),
+        ({"confidence": [0.5, 0.6], "correct": [0]}, "correct has shape"),
+        ({"confidence": [0.5, 0.6], "correct": [0, 2]}, "other values than 0 and 1"),
+        ({"confidence": [], "correct": []}, "none of them 0"),
+        ({"confidence": [0.5, 0.6]}, "without correct="),
+        ({"probs": [0.5, 0.6], "confidence": [0.5, 0.6], "correct": [0, 1]}, "got probs beside confidence="),
+        ({"probs": [0.5, 1.6], "labels": [0, 1]}, "probs holds 1.6 at position 1"),
+        ({"probs": [[0.5, 0.6]] * 2, "labels": [0, 1]}, "row 0 of probs sums to 1.1"),
+        ({"probs": [[0.5, 0.5]] * 2, "labels": [0, 2]}, "labels hold 2"),
+        ({"probs": [[0.5, 0.5]] * 2}, "probs without labels"),
+        ({}, "probs without labels"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(judge, given, message):
+    with pytest.raises(ValueError, match=message):
+        judge(**given)
 
 
 class TestDecompose:
@@ -301,6 +329,10 @@ class TestSets:
         assert sets.lac(probs[:8], np.zeros(8, int), alpha=0.1)(probs).all()
         assert sets.lac(probs[:9], np.zeros(9, int), alpha=0.1).threshold == pytest.approx(0.45)
 
+    def test_whole_ranks_are_not_rounded_up(self):
+        probs = np.stack([1 - np.arange(1, 150) / 150, np.arange(1, 150) / 150], axis=1)
+        assert sets.lac(probs, np.zeros(149, int), alpha=0.18).threshold == pytest.approx(123 / 150)
+
     @pytest.mark.parametrize("make", [sets.lac, sets.aps])
     def test_hold_the_label_as_promised(self, make, rng):
         covered, size = [], []
@@ -346,6 +378,8 @@ class TestSets:
         chance = sets.aps(*case, randomized=True, seed=3)
         made = chance(case[0])
         assert (made == chance(case[0])).all()
+        # With the chance that calibrated it, it would hold exactly as many of these labels as its rank says.
+        assert made[np.arange(400), case[1]].sum() != 361
         assert (made != sets.aps(*case, randomized=True, seed=4)(case[0])).any()
 
     def test_take_tensors_scores_and_predictions(self, case):

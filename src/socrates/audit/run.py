@@ -13,7 +13,7 @@ from .answer import answer
 from .judge import Judgement, judge
 from .measure import measure
 from .pairs import Difference, compare
-from .read import open_predictions
+from .read import Source, open_predictions
 
 MANY_ROWS = 2_000_000
 
@@ -55,7 +55,7 @@ def audit(
     """
     files: list[Judgement] = []
     for label, path in zip(labels_of(paths), paths, strict=True):
-        source = open_predictions(path, **(reading or {}))
+        source = open_with_answers(path, **(reading or {}))
         # Processes take seconds to start: a small file is read before they would have.
         several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
         measured = measure(
@@ -68,6 +68,15 @@ def audit(
         files.append(judge(measured, label, risk=risk, delta=delta))
     tell("comparing")
     return Audit(files, *compare(files))
+
+
+def open_with_answers(path: Path | str, groups: Sequence[str] = (), **reading: Any) -> Source:
+    """The predictions; where confidence is all that is known of them, by their answers too, if these are there."""
+    source = open_predictions(path, groups=groups, **reading)
+    answers = source.layout.predicted
+    if answers is None or answers in groups:
+        return source
+    return open_predictions(path, groups=(*groups, answers), **reading)
 
 
 def labels_of(paths: Sequence[Path | str]) -> list[str]:

@@ -133,7 +133,7 @@ def _calibrated(
         raise ValueError(f"alpha={alpha!r}, expected a share between 0 and 1, such as 0.1 for sets that hold 90 %")
     samples = open_samples(probs, labels, classes=classes)
     scores = np.concatenate([picked(every, label) for every, label in _scored(score, samples, seed, 0)])
-    # The slack keeps (n + 1)(1 - alpha) from being rounded up where it is a whole number, such as 10 * 0.9.
+    # The slack keeps (n + 1)(1 - alpha) from being rounded up where it is a whole number, such as 150 * 0.82.
     rank = math.ceil((len(scores) + 1) * (1 - alpha) - 1e-9)
     threshold = math.inf if rank > len(scores) else float(np.partition(scores, rank - 1)[rank - 1])
     return PredictionSets(score, threshold, alpha, len(scores), samples.num_classes, seed)
