@@ -56,6 +56,9 @@ def _scikit_learn() -> dict[str, Rival]:
         def decision_function(self, logits: Array) -> Array:
             return logits
 
+        def predict(self, logits: Array) -> Array:
+            return logits.argmax(axis=1)
+
         def predict_proba(self, logits: Array) -> Array:
             return _probs(logits)
 
