@@ -8,12 +8,14 @@ from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
 from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import Path
+from socrates.scaling.path import NUM_FOLDS, Path
 
 # From "temperature scaling itself" to "almost free", in half decades.
 STRENGTHS = (math.inf, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
 # No fold sees what a weaker penalty does to the samples of a class without labels.
 WEAKEST_UNSEEN = 1.0
+# Beyond this many logits two folds find a strength as good as five do.
+TWO_FOLDS_ABOVE = 2**18
 
 
 class StructuredScaling(AffineScaling):
@@ -49,7 +51,8 @@ class StructuredScaling(AffineScaling):
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         strengths = STRENGTHS if not bool(objective.absent.any()) else [s for s in STRENGTHS if s >= WEAKEST_UNSEEN]
-        path = Path(objective, strengths, self._penalty)
+        num_used = 2 if objective.logits.numel() > TWO_FOLDS_ABOVE else NUM_FOLDS
+        path = Path(objective, strengths, self._penalty, num_used)
         return strengths[path.best], path.thetas[path.best]
 
     def _penalty(self, strength: float, num_rows: int, num_classes: int) -> float | Tensor:
