@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 CHUNK_ELEMENTS = 2**18
-# A class's block of a full matrix is made of so many rows, those that weigh most.
-MOST_ROWS = 512
+# A class's block is made of so many rows, for a full matrix those that weigh most.
+MOST_ROWS_DIAGONAL, MOST_ROWS = 4096, 512
 # Blocks of a full matrix grow with the third power of the classes: beyond so many all classes share one.
 MOST_BLOCKS = 256
 # Up to so many classes double precision costs nothing.
@@ -46,13 +46,11 @@ class Blocks:
 
 def _of_diagonal(logits: Tensor, b: float) -> Tensor:
     """(C, 2, 2)."""
-    total = torch.zeros(3, logits.shape[1], dtype=torch.float64, device=logits.device)
-    for rows in chunks(logits):
-        x = (b * logits[rows].T.double()).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
-        p = x.softmax(dim=0)
-        weight = p * (1 - p)
-        total += torch.stack([(weight * x * x).sum(dim=1), (weight * x).sum(dim=1), weight.sum(dim=1)])
-    square, cross, one = total / len(logits)
+    some = logits[:: 1 + len(logits) // MOST_ROWS_DIAGONAL]
+    x = (b * some.double()).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
+    p = x.softmax(dim=1)
+    weight = p * (1 - p)
+    square, cross, one = (weight * x * x).mean(dim=0), (weight * x).mean(dim=0), weight.mean(dim=0)
     return torch.stack([square, cross, cross, one], dim=1).view(-1, 2, 2)
 
 

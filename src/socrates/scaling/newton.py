@@ -41,7 +41,8 @@ def minimize(
         expected = float((gradient * direction).sum())
         scale = 1.0
         while True:
-            new_value, new_gradient = objective.evaluate(theta + scale * direction)
+            there = theta + scale * direction
+            new_value, new_gradient = objective.evaluate(there)
             # Near the minimum a step gains less than the value's rounding: there the gradient decides.
             closer = new_value <= value + rounding * (1 + abs(value)) and objective.norm(new_gradient) < norm
             if closer or new_value <= value + 1e-4 * scale * expected:
@@ -49,7 +50,7 @@ def minimize(
             scale /= 2
             if scale < 1e-9:
                 return theta, step, norm
-        theta, value, gradient = theta + scale * direction, new_value, new_gradient
+        theta, value, gradient = there, new_value, new_gradient
         if -expected < 2 * gain:
             return theta, step + 1, objective.norm(gradient)
     return theta, MAX_STEPS, objective.norm(gradient)

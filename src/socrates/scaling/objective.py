@@ -49,7 +49,8 @@ class AffineNLL:
         narrow = coarse or (many and logits.dtype != torch.float64)
         self.dtype = torch.float32 if coarse else torch.float64
         self.rounding = 1e-6 if coarse else 1e-13
-        self.probs = logits.new_empty(logits.shape[::-1], dtype=torch.float32 if narrow else torch.float64)
+        self.curvature_dtype = torch.float32 if narrow else torch.float64
+        self.probs: list[Tensor] = []
         self.theta: Tensor | None = None
         self.blocks = blocks or Blocks(logits, b, full)
         self.features: dict[torch.dtype, list[Tensor]] = {}
@@ -60,6 +61,8 @@ class AffineNLL:
 
     def nll(self, theta: Tensor) -> float:
         """Mean NLL at theta over all classes, also those without labels, and without the penalty."""
+        if theta is self.theta and self.dtype == torch.float64 and not bool(self.absent.any()):
+            return self.mean_nll
         parts = ((self.outputs(self.logits[rows], theta), self.labels[rows]) for rows in chunks(self.logits))
         return sum(float(cross_entropy(*part, reduction="sum")) for part in parts) / len(self.labels)
 
@@ -74,12 +77,13 @@ class AffineNLL:
 
     def _evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
         on_logits, total, gradient = (theta * self.units).to(self.dtype), 0.0, torch.zeros_like(theta)
+        self.probs.clear()
         for rows, x in self._parts(self.dtype):
             y = self.labels[None, rows]
             log_p = self._mapped(x, on_logits).masked_fill_(self.absent[:, None], -torch.inf).log_softmax(dim=0)
             total -= float(log_p.gather(0, y).sum())
             p = log_p.exp_()
-            self.probs[:, rows] = p
+            self.probs.append(p.to(self.curvature_dtype, copy=True))
             p.scatter_add_(0, y, torch.full_like(y, -1, dtype=p.dtype))
             gradient += self._pulled_back(x, p)
         return total / len(self.labels), gradient * self.units / len(self.labels)
@@ -90,10 +94,8 @@ class AffineNLL:
 
     def curvature(self, direction: Tensor) -> Tensor:
         """Second derivative times direction."""
-        dtype = self.probs.dtype
-        out, on_logits = torch.zeros_like(direction), (direction * self.units).to(dtype)
-        for rows, x in self._parts(dtype):
-            p = self.probs[:, rows]
+        out, on_logits = torch.zeros_like(direction), (direction * self.units).to(self.curvature_dtype)
+        for (_, x), p in zip(self._parts(self.curvature_dtype), self.probs, strict=True):
             change = self._mapped(x, on_logits).mul_(p)
             change -= p * change.sum(dim=0)
             out += self._pulled_back(x, change)
@@ -118,8 +120,9 @@ class AffineNLL:
 
     def _featured(self, logits: Tensor, dtype: torch.dtype) -> Tensor:
         """What theta multiplies, (C, rows), and 1 for a full matrix: one row a class is faster than one a sample."""
-        x = logits.new_ones(logits.shape[1] + self.full, len(logits), dtype=dtype)
+        x = logits.new_empty(logits.shape[1] + self.full, len(logits), dtype=dtype)
         x[: logits.shape[1]] = logits.T
+        x[logits.shape[1] :] = 1.0
         return x
 
     def _mapped(self, x: Tensor, on_logits: Tensor) -> Tensor:
