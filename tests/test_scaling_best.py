@@ -69,6 +69,22 @@ def test_the_unknown_class_is_read_as_spread():
     assert found.table[2].nll == pytest.approx(found.scaler.report.nll_after, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("columns", "unknown", "names"),
+    [
+        (3, True, "structured, structured diagonal, ensemble, readout"),
+        (2, False, "structured, structured diagonal, ensemble, beta, isotonic"),
+        (257, False, "structured diagonal, ensemble"),
+    ],
+)
+def test_what_is_tried_by_default(columns, unknown, names):
+    logits, labels = sampled(60, columns, 1.5)
+    labels = labels.clamp(max=1) if unknown else labels
+    found = best(logits, labels, unknown_class=unknown, folds=2)
+    assert ", ".join(trial.name for trial in found.table) == f"temperature, {names}"
+    assert not any(trial.failed for trial in found.table)
+
+
 def test_differences_by_hand():
     logits, labels = mixed(60, 3)
     found = best(logits, labels, candidates={"vector": VectorScaling(0.1)}, folds=3)

@@ -142,6 +142,23 @@ def test_a_declared_unknown_class_is_never_a_label(make):
 
 
 @every_scaler
+@pytest.mark.parametrize("digits", [2, 3, 16])
+def test_probabilities_with_zeros_anywhere(make, data, digits):
+    held_out, truth = data
+    probs = (2 * held_out.double()).softmax(dim=1).mul(10**digits).round() / 10**digits
+    assert digits > 3 or bool((probs.gather(1, truth[:, None]) == 0).any())  # at labels too
+    scaler = make().fit_probs(probs.numpy(), truth.numpy())
+    scaled = scaler(probs, from_probs=True)
+    assert torch.isfinite(scaled).all()
+    np.testing.assert_array_equal(scaler(probs.numpy(), from_probs=True), scaled.numpy())
+    floored = probs.clamp(min=scaler.floor).log()
+    assert nll(scaled, truth) < nll(floored, truth)
+    torch.testing.assert_close(scaled, scaler(floored))
+    with pytest.raises(ValueError, match=rf"{make.__name__}\.fit needs logits, and all 600 rows"):
+        make().fit(probs.div(probs.sum(dim=1, keepdim=True)), truth)
+
+
+@every_scaler
 def test_lists_and_every_kind_of_integer_agree(make, data):
     held_out, truth = data
     expected = make().fit(held_out.double(), truth)(held_out)

@@ -72,7 +72,7 @@ def best(
     *,
     candidates: Mapping[str, Scaler] | Iterable[str] | None = None,
     folds: int = 5,
-    unknown_class: bool = False,
+    unknown_class: bool | None = None,
     from_probs: bool = False,
 ) -> Best:
     """The scaler with the least held-out NLL, fitted on all rows: temperature scaling unless that is clearly beaten.
@@ -93,7 +93,8 @@ def best(
     >>> found.name, found.scaler, [trial.name for trial in found.table]
     ('temperature', TemperatureScaling(temperature=1.996, columns=3), ['temperature', 'ensemble'])
     """
-    z, y = check_fit(logits, labels, "best", unknown_class, "probs" if from_probs else "logits")
+    unknown = bool(unknown_class)
+    z, y = check_fit(logits, labels, "best", unknown, "probs" if from_probs else "logits")
     if not from_probs and seem_probs(z):
         raise ValueError(
             f"best needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass from_probs=True for probabilities"
@@ -103,8 +104,8 @@ def best(
             f"best needs at least 2 folds of at least 2 rows, got {len(z)} rows in {folds} folds: "
             f"pass more held-out data, or use TemperatureScaling"
         )
-    data = Folds(z, y, folds, unknown_class, from_probs)
-    chosen = _candidates(candidates, z.shape[1], unknown_class)
+    data = Folds(z, y, folds, unknown, from_probs)
+    chosen = _candidates(candidates, z.shape[1], unknown)
     start = time.perf_counter()
     reference = data.held_out_nll(chosen[REFERENCE])
     table = [Trial(REFERENCE, float(reference.mean()), 0.0, 0.0, time.perf_counter() - start)]

@@ -11,6 +11,8 @@ from socrates.scaling.scaler import Fit, FitReport, Scaler
 
 # How far an answer stays above the other classes, in nats: what single precision can tell.
 MARGIN = 1e-5
+# Up to this many logits float64 costs nothing that anyone would notice.
+SMALL = 2**20
 
 
 class IsotonicScaling(Scaler):
@@ -48,7 +50,8 @@ class IsotonicScaling(Scaler):
                 "IsotonicScaling.fit does not take an unknown class, whose probability is no share of the others': "
                 "use ReadoutScaling, or pass the columns of the known classes alone"
             )
-        z, y = logits.cpu().double(), labels.cpu()
+        y, z = labels.cpu(), logits.cpu()
+        z = z.double() if z.numel() <= SMALL else z.to(torch.promote_types(z.dtype, torch.float32))
         odds, answer = (z[:, 1] - z[:, 0], 1) if z.shape[1] == 2 else _confidence(z)
         knots, levels = rising_log_odds(odds, y == answer)
         before, after = (float(cross_entropy(outputs, y)) for outputs in (z, _mapped(z, knots, levels)))

@@ -33,7 +33,8 @@ class FitReport:
     The gradient belongs to the objective that was minimised, in the scaler's own parameters: for temperature scaling
     the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector and matrix scaling
     the regularised NLL by scale or W and bias, or with strength infinity, when T alone is fitted, the NLL by T. Where
-    vector and matrix scaling rule out an unknown column, gradient and NLLs are those of the other columns.
+    vector and matrix scaling rule out an unknown column, gradient and NLLs are those of the other columns. The other
+    scalers say what theirs is.
 
     >>> FitReport(num_samples=500, num_iterations=3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True
@@ -100,7 +101,7 @@ class Scaler(nn.Module):
         if seem_probs(z):
             raise ValueError(
                 f"{type(self).__name__}.fit needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass "
-                f"probabilities to fit_probs; if these are logits, add 1 to all of them, which changes nothing else"
+                f"probabilities to fit_probs; if these are logits, add 1 to all of them, which no softmax notices"
             )
         return self._fit_on(z, y, unknown, LEAST)
 
