@@ -219,6 +219,22 @@ def test_mostly_bad_rows_mean_that_the_file_was_not_understood(tmp_path, columns
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("labels", "words"), [(LABELS + 1, "line 4 has the label '4'"), (2 * (LABELS > 0) - 1, "'-1'")]
+)
+def test_labels_that_do_not_count_from_0_are_noticed(tmp_path, labels, words):
+    columns = columns_of(PROBS, labels) if labels.max() > 1 else {"y": labels, "p": PROBS[:, 0]}
+    with pytest.raises(
+        ValueError, match=rf"no label of .* is 0, and .*{words}.*: do labels count from 1, or are they -1"
+    ):
+        measured(tmp_path / "p.csv", columns)
+
+
+def test_weights_that_are_all_0(tmp_path):
+    with pytest.raises(ValueError, match="holds no rows of a weight above 0"):
+        measured(tmp_path / "p.csv", columns_of(PROBS, LABELS) | {"sample_weight": np.zeros(500)})
+
+
 def test_half_of_the_rows_may_be_bad(tmp_path):
     probs = np.where(np.arange(500)[:, None] % 2, PROBS, np.nan)
     assert measured(tmp_path / "p.csv", columns_of(probs, LABELS), sample=10).num_rows == 250
