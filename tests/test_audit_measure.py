@@ -82,6 +82,9 @@ def test_weights(tmp_path):
     found = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": weight}, {"weight": "w"})
     close(found, expected(PROBS, LABELS, sample_weight=weight))
     assert found.num_rows == (weight > 0).sum()
+    rare = (np.arange(500) % 50 == 0).astype(float)
+    few = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": rare}, {"weight": "w"}, sample=10)
+    assert few.sample.positions.tolist() == list(range(0, 500, 50))
     assert np.array_equal(found.sample.weight, weight[weight > 0])
 
 
@@ -150,7 +153,7 @@ def test_the_sample_depends_on_rows_and_seed_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "BATCH_VALUES", 1)
     monkeypatch.setattr(text, "BLOCK_BYTES", 500)
     monkeypatch.setattr(parquet_reader, "PART_ROWS", 64)
-    for source in (tmp_path / "p.parquet", parts(tmp_path / "parts", columns, [1, 300, 0, 199])):
+    for source in (tmp_path / "p.parquet", parts(tmp_path / "parts", columns, [0, 1, 300, 0, 199])):
         other = measure(open_predictions(source), sample=60)
         assert np.array_equal(other.sample.positions, whole.sample.positions)
         assert np.array_equal(other.sample.values, whole.sample.values)

@@ -285,6 +285,20 @@ def test_labels_of_their_own_file(tmp_path, suffix, words):
     assert np.array_equal(numbers, LABELS)
 
 
+def test_labels_of_their_own_file_beside_predicted_ones_and_before_those_in_the_file(tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,Target\n" + "".join(f"{row},{label}\n" for row, label in enumerate(LABELS)))
+    columns = {"pred": PROBS.argmax(axis=1), "confidence": PROBS.max(axis=1)}
+    source = read(tmp_path, columns, "p.csv", labels=labels)
+    assert source.layout.words.endswith("correct where pred is the label")
+    assert np.array_equal(everything(source)[1], PROBS.argmax(axis=1) == LABELS)
+    wrong = columns_of(PROBS, np.zeros(200))
+    assert np.array_equal(everything(read(tmp_path, wrong, labels=labels))[1], LABELS)
+    labels.write_text("id,class\n1,2\n")
+    with pytest.raises(ValueError, match="has the columns id, class: expected one called label, or one alone"):
+        read(tmp_path, wrong, labels=labels)
+
+
 @pytest.mark.parametrize("name", ["p.npy", "p.csv"])
 @pytest.mark.parametrize("number", [199, 201])
 def test_labels_of_another_number_are_refused(tmp_path, name, number):

@@ -11,7 +11,7 @@ import numpy as np
 from socrates.metrics import CalibrationMeter, predict
 from socrates.metrics.arrays import picked
 from socrates.metrics.binning import BinStats, bin_index
-from socrates.metrics.inputs import open_samples
+from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Array, Prediction, Reading
 from socrates.metrics.samples import Top
 
@@ -64,7 +64,7 @@ class Measured:
         is_sample: whether the sample lacks some of them.
         reading: how belief in "unknown" was read; None where there is none.
         rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
-        zeros: how many rows give their label probability 0.
+        zeros: how many rows give their label probability 0, or a logit of -infinity.
     """
 
     layout: Layout
@@ -170,7 +170,7 @@ class _Sums:
         self.bad = BadRows(task.source.reader.unit)
         self.meter = CalibrationMeter(task.num_bins, len(layout.classes) or None)
         self.groups: dict[str, dict[str, GroupSums]] = {name: {} for name in layout.groups}
-        self.reservoir = Reservoir(task.size, task.seed, task.source.num_rows)
+        self.reservoir = Reservoir(task.size, task.seed, None if layout.weight else task.source.num_rows)
 
     def add(self, rows: Rows) -> None:
         """Add a batch."""
@@ -182,22 +182,15 @@ class _Sums:
         self.rounded += rows.rounded
         self.reservoir.add(rows)
         if self.layout.kind == "confidence":
-            self.meter.update(confidence=rows.values, correct=rows.labels, sample_weight=rows.weight)
+            given = (Top(rows.values, rows.labels), None)
         else:
-            probs = predictions(rows.values, self.layout, self.reading)
-            self.meter.update(probs, rows.labels, sample_weight=rows.weight)
-            seen = probs.probs if isinstance(probs, Prediction) else probs
-            self.zeros += int((picked(np.asarray(seen), rows.labels) == 0).sum())
-        if self.groups:
-            top = self._top(rows)
-            for column, words in rows.groups.items():
-                self._add_groups(column, _by_group(words, top, self.num_bins))
-
-    def _top(self, rows: Rows) -> Top:
-        if self.layout.kind == "confidence":
-            return Top(rows.values, rows.labels, rows.weight)
-        probs = predictions(rows.values, self.layout, self.reading)
-        return open_samples(probs, rows.labels, sample_weight=rows.weight).top()
+            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
+            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
+            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
+        self.meter.update(*given, sample_weight=rows.weight)
+        for column, words in rows.groups.items():
+            top = open_top(*given, sample_weight=rows.weight)
+            self._add_groups(column, _by_group(words, top, self.num_bins))
 
     def merge(self, other: _Sums) -> None:
         """Add the sums of another part."""
