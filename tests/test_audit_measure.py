@@ -82,6 +82,9 @@ def test_weights(tmp_path):
     found = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": weight}, {"weight": "w"})
     close(found, expected(PROBS, LABELS, sample_weight=weight))
     assert found.num_rows == (weight > 0).sum()
+    rare = (np.arange(500) % 50 == 0).astype(float)
+    few = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": rare}, {"weight": "w"}, sample=10)
+    assert few.sample.positions.tolist() == list(range(0, 500, 50))
     assert np.array_equal(found.sample.weight, weight[weight > 0])
 
 
@@ -150,7 +153,7 @@ def test_the_sample_depends_on_rows_and_seed_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "BATCH_VALUES", 1)
     monkeypatch.setattr(text, "BLOCK_BYTES", 500)
     monkeypatch.setattr(parquet_reader, "PART_ROWS", 64)
-    for source in (tmp_path / "p.parquet", parts(tmp_path / "parts", columns, [1, 300, 0, 199])):
+    for source in (tmp_path / "p.parquet", parts(tmp_path / "parts", columns, [0, 1, 300, 0, 199])):
         other = measure(open_predictions(source), sample=60)
         assert np.array_equal(other.sample.positions, whole.sample.positions)
         assert np.array_equal(other.sample.values, whole.sample.values)
@@ -217,6 +220,22 @@ def test_mostly_bad_rows_mean_that_the_file_was_not_understood(tmp_path, columns
     with pytest.raises(ValueError, match=words) as caught:
         measured(tmp_path / "p.parquet", columns)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [(LABELS + 1, "line 4 has the label '4'"), (2 * (LABELS > 0) - 1, "'-1'")]
+)
+def test_labels_that_do_not_count_from_0_are_noticed(tmp_path, labels, words):
+    columns = columns_of(PROBS, labels) if labels.max() > 1 else {"y": labels, "p": PROBS[:, 0]}
+    with pytest.raises(
+        ValueError, match=rf"no label of .* is 0, and .*{words}.*: do labels count from 1, or are they -1"
+    ):
+        measured(tmp_path / "p.csv", columns)
+
+
+def test_weights_that_are_all_0(tmp_path):
+    with pytest.raises(ValueError, match="holds no rows of a weight above 0"):
+        measured(tmp_path / "p.csv", columns_of(PROBS, LABELS) | {"sample_weight": np.zeros(500)})
 
 
 def test_half_of_the_rows_may_be_bad(tmp_path):

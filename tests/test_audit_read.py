@@ -285,6 +285,20 @@ def test_labels_of_their_own_file(tmp_path, suffix, words):
     assert np.array_equal(numbers, LABELS)
 
 
+def test_labels_of_their_own_file_beside_predicted_ones_and_before_those_in_the_file(tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("id,Target\n" + "".join(f"{row},{label}\n" for row, label in enumerate(LABELS)))
+    columns = {"pred": PROBS.argmax(axis=1), "confidence": PROBS.max(axis=1)}
+    source = read(tmp_path, columns, "p.csv", labels=labels)
+    assert source.layout.words.endswith("correct where pred is the label")
+    assert np.array_equal(everything(source)[1], PROBS.argmax(axis=1) == LABELS)
+    wrong = columns_of(PROBS, np.zeros(200))
+    assert np.array_equal(everything(read(tmp_path, wrong, labels=labels))[1], LABELS)
+    labels.write_text("id,class\n1,2\n")
+    with pytest.raises(ValueError, match="has the columns id, class: expected one called label, or one alone"):
+        read(tmp_path, wrong, labels=labels)
+
+
 @pytest.mark.parametrize("name", ["p.npy", "p.csv"])
 @pytest.mark.parametrize("number", [199, 201])
 def test_labels_of_another_number_are_refused(tmp_path, name, number):
@@ -523,6 +537,32 @@ def test_empty_files(tmp_path, name):
     path.write_bytes(gzip.compress(b"") if name.endswith(".gz") else b"")
     with pytest.raises(ValueError, match=r"cannot be read|no first line|holds no rows"):
         open_predictions(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"0,0.5,0.5\n1,0.25,0.75\n", "the first line of .* holds numbers: expected the names"),
+        (b"label,p0,p1\r0,0.5,0.5\r", "end by carriage returns alone"),
+        ("größe,p0,p1\n".encode("latin-1"), "cannot be read .*: save it as UTF-8"),
+        (b'label,p0,p1,t\n0,0.5,0.5,"x\n', "ends within quotation marks"),
+        (b'label,p0,p1,t\n0,0.5,0.5,5" x\n0,0.5,0.5,6" x\n0,0.5,0.5,x\n', "lines 2 to 4 do not divide into rows"),
+    ],
+)
+def test_csv_that_is_none(tmp_path, content, words):
+    (tmp_path / "p.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        everything(open_predictions(tmp_path / "p.csv"))
+
+
+def test_labels_may_be_groups_and_belief_that_is_next_to_nothing_is_some(tmp_path):
+    columns = {"true_label": LABELS, "pred_label": LABELS, "confidence": PROBS[:, 0]}
+    assert read(tmp_path, columns, "p.csv", groups=["true_label"]).layout.label == "true_label"
+    probs = np.array([[1e-12, 0, 1], [0.5, 0.25, 0.25]], np.float32)
+    assert everything(read(tmp_path, {"probs": probs, "labels": [0, 1]}, "p.npz", unknown=True))[3].count == 0
+    for wrong in ({"label_column": "probs"}, {"groups": ["probs"]}, {"weight": "probs"}):
+        with pytest.raises(ValueError, match="column 'probs' holds a list in each row"):
+            read(tmp_path, {"probs": probs, "labels": [0, 1]}, "p.npz", **wrong)
 
 
 @pytest.mark.parametrize("name", FORMATS)

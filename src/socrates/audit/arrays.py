@@ -27,7 +27,7 @@ class ArrayReader(Reader):
         names = next((arrays.pop(name) for name in CLASSES if name in arrays), None)
         count = arrays.pop("num_classes", None)
         if names is not None:
-            self.classes = tuple(map(str, np.ravel(names).tolist()))
+            self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
         elif count is not None:
             self.classes = tuple(map(str, range(int(count))))
         rows = [array for array in arrays.values() if array.ndim == 2] or [a for a in arrays.values() if a.ndim == 1]
@@ -62,9 +62,12 @@ class ArrayReader(Reader):
             yield Table(columns, positions, positions)
 
 
+def _decoded(array: Array) -> Array:
+    return np.char.decode(array) if array.dtype.kind == "S" else array
+
+
 def _column(array: Array, as_words: bool) -> Column:
-    if array.dtype.kind == "S":
-        array = np.char.decode(array)
+    array = _decoded(array)
     if array.ndim == 2 and (array.shape[1] == 1 or array.dtype.kind == "U"):
         array = array[:, 0]
     is_number = array.dtype.kind in "fiub"

@@ -44,9 +44,7 @@ def detect(
     single = {name: column for name, column in table.items() if isinstance(column, Coded) or column.ndim == 1}
     for name in filter(None, (label, weight, *groups)):
         if name not in single:
-            raise ValueError(
-                f"column {name!r} holds a list in each row, expected one value: of a one-hot label, the class"
-            )
+            raise ValueError(f"column {name!r} holds a list in each row, expected one value")
     named = _named([name for name, column in single.items() if name != weight and _may_be_labels(column)], LABEL)
     label = label or named
     rest = {name: column for name, column in table.items() if name not in (*groups, weight, label)}
@@ -227,9 +225,10 @@ def _kind_by_values(values: Array) -> Kind:
         return "probabilities"
     if np.nanmin(values, initial=0) < 0:
         return "logits"
-    with np.errstate(all="ignore"):
-        sums = values.sum(axis=1)
-    total = np.median(sums[np.isfinite(sums)]) if np.isfinite(sums).any() else np.nan
+    finite = values[np.isfinite(values).all(axis=1)]
+    if not len(finite):
+        return "probabilities"  # whatever they are, no row is good
+    total = np.median(finite.sum(axis=1))
     raise ValueError(
         f"the rows sum to {total:.4g} and none of their values is negative, expected probabilities that sum to 1, or "
         f"logits: say kind='logits' if they are logits, or divide each row by its sum"

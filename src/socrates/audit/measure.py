@@ -11,7 +11,7 @@ import numpy as np
 from socrates.metrics import CalibrationMeter, predict
 from socrates.metrics.arrays import picked
 from socrates.metrics.binning import BinStats, bin_index
-from socrates.metrics.inputs import open_samples
+from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Array, Prediction, Reading
 from socrates.metrics.samples import Top
 
@@ -21,7 +21,7 @@ from .read import Rows, Source
 from .reader import Part
 from .sample import MISSING_GROUP, MOST_VALUES, Reservoir, Sample
 from .table import MISSING, Coded
-from .validity import FAULTS, BadRows
+from .validity import FAULTS, OTHER_LABEL, BadRows, described
 
 MOST_GROUPS = 10_000
 
@@ -64,7 +64,7 @@ class Measured:
         is_sample: whether the sample lacks some of them.
         reading: how belief in "unknown" was read; None where there is none.
         rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
-        zeros: how many rows give their label probability 0.
+        zeros: how many rows give their label probability 0, or a logit of -infinity.
     """
 
     layout: Layout
@@ -123,7 +123,7 @@ def measure(
     else:
         for task in tasks:
             total.merge(_measured(task, total.num_read, tell))
-    _refuse_mostly_bad(source, total.num_read, total.bad)
+    _refuse(source, total)
     kept = total.reservoir.sample()
     groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
     is_sample, num_rows = len(kept) < total.num_rows, total.num_rows
@@ -170,7 +170,7 @@ class _Sums:
         self.bad = BadRows(task.source.reader.unit)
         self.meter = CalibrationMeter(task.num_bins, len(layout.classes) or None)
         self.groups: dict[str, dict[str, GroupSums]] = {name: {} for name in layout.groups}
-        self.reservoir = Reservoir(task.size, task.seed, task.source.num_rows)
+        self.reservoir = Reservoir(task.size, task.seed, None if layout.weight else task.source.num_rows)
 
     def add(self, rows: Rows) -> None:
         """Add a batch."""
@@ -182,22 +182,15 @@ class _Sums:
         self.rounded += rows.rounded
         self.reservoir.add(rows)
         if self.layout.kind == "confidence":
-            self.meter.update(confidence=rows.values, correct=rows.labels, sample_weight=rows.weight)
+            given = (Top(rows.values, rows.labels), None)
         else:
-            probs = predictions(rows.values, self.layout, self.reading)
-            self.meter.update(probs, rows.labels, sample_weight=rows.weight)
-            seen = probs.probs if isinstance(probs, Prediction) else probs
-            self.zeros += int((picked(np.asarray(seen), rows.labels) == 0).sum())
-        if self.groups:
-            top = self._top(rows)
-            for column, words in rows.groups.items():
-                self._add_groups(column, _by_group(words, top, self.num_bins))
-
-    def _top(self, rows: Rows) -> Top:
-        if self.layout.kind == "confidence":
-            return Top(rows.values, rows.labels, rows.weight)
-        probs = predictions(rows.values, self.layout, self.reading)
-        return open_samples(probs, rows.labels, sample_weight=rows.weight).top()
+            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
+            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
+            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
+        self.meter.update(*given, sample_weight=rows.weight)
+        for column, words in rows.groups.items():
+            top = open_top(*given, sample_weight=rows.weight)
+            self._add_groups(column, _by_group(words, top, self.num_bins))
 
     def merge(self, other: _Sums) -> None:
         """Add the sums of another part."""
@@ -246,15 +239,20 @@ def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
     }
 
 
-def _refuse_mostly_bad(source: Source, num_read: int, bad: BadRows) -> None:
-    """Raise where more than half of the rows are bad: then it is the file that was not understood."""
-    if 2 * bad.count <= num_read and num_read > 0:
-        return
-    if not num_read:
-        raise ValueError(f"{source.path} holds no rows: expected at least one prediction")
-    fault, count = bad.reasons.most_common(1)[0]
-    line, why = bad.first[0]
-    raise ValueError(
-        f"{bad.count} of {num_read} rows of {source.path} are bad, read as {source.layout.words}. Of {count}, each "
-        f"{fault} (the first bad one, {bad.unit} {line}, {why}): {FAULTS[fault]}"
-    )
+def _refuse(source: Source, total: _Sums) -> None:
+    """Raise where it is not some rows that are wrong, but what was understood of the file."""
+    bad, layout = total.bad, source.layout
+    if not total.num_read:
+        raise ValueError(
+            f"{source.path} holds no rows{' of a weight above 0' * bool(layout.weight)}: nothing to measure"
+        )
+    if 2 * bad.count > total.num_read:
+        fault, count = bad.reasons.most_common(1)[0]
+        given = f"{bad.count} of {total.num_read} rows of {source.path} are bad, read as {layout.words}"
+        line, why = bad.first[0]
+        example = f"the first of all, {bad.unit} {line}, {why}"
+        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {FAULTS[fault]}")
+    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
+    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
+        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
+        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")

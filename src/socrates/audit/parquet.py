@@ -31,13 +31,12 @@ class ParquetReader(Reader):
         self.num_rows, self.parts = sum(sizes), _parts(pieces, sizes)
 
     def first_rows(self) -> Mapping[str, Column]:
-        with _opened(self.files[0]) as parquet:
-            names = parquet.schema_arrow.names
-            refuse_duplicates(self.path, names)
-            batch = next(parquet.iter_batches(FIRST_ROWS, use_threads=False), None)
-        if batch is None:
-            return {}
-        return {name: of_arrow(column, as_words=False) for name, column in zip(names, batch.columns, strict=True)}
+        for file in self.files:
+            with _opened(file) as parquet:
+                refuse_duplicates(self.path, parquet.schema_arrow.names)
+                for batch in parquet.iter_batches(FIRST_ROWS, use_threads=False):
+                    return {name: of_arrow(batch.column(name), as_words=False) for name in batch.schema.names}
+        return {}
 
     def tables(self, part: Part, numbers: Sequence[str], words: Sequence[str]) -> Iterator[Table]:
         names = list(dict.fromkeys([*numbers, *words]))

@@ -61,7 +61,8 @@ def readable(path: Path, *also: type[Exception]) -> Iterator[None]:
         if not isinstance(error, (*DAMAGE, *also)) and not type(error).__module__.startswith("pyarrow"):
             raise
         why = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise ValueError(f"{path} cannot be read ({why}): is it whole? Write or copy it again") from error
+        todo = "save it as UTF-8" if "utf" in why.lower() else "is it whole? Write or copy it again"
+        raise ValueError(f"{path} cannot be read ({why}): {todo}") from error
 
 
 def batch_rows(width: int) -> int:

@@ -94,7 +94,8 @@ class Reservoir:
 
     def _cut(self) -> None:
         """Put the chunks together and drop all but the smallest hashes."""
-        self.kept = [{name: np.concatenate([chunk[name] for chunk in self.kept]) for name in self.kept[0]}]
+        if len(self.kept) > 1:
+            self.kept = [{name: np.concatenate([chunk[name] for chunk in self.kept]) for name in self.kept[0]}]
         hashes = self.kept[0]["hashes"]
         if len(hashes) > self.size:
             few = np.argpartition(hashes, self.size - 1)[: self.size]
@@ -105,8 +106,9 @@ class Reservoir:
         """The rows that are left, in the order of the file."""
         self._cut()
         parts = self.kept[0]
-        order = np.argsort(parts["positions"])
-        parts = {name: part[order] for name, part in parts.items()}
+        if (np.diff(parts["positions"]) < 0).any():
+            order = np.argsort(parts["positions"])
+            parts = {name: part[order] for name, part in parts.items()}
         groups = {name.removeprefix("group "): part for name, part in parts.items() if name.startswith("group ")}
         return Sample(parts["values"], parts["labels"], parts["positions"], groups, parts.get("weight"))
 

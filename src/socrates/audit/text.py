@@ -39,8 +39,12 @@ class CsvReader(Reader):
             header = file.readline().decode("utf-8-sig").strip("\r\n")
         if not header.strip():
             raise ValueError(f"{path} has no first line: expected the names of the columns, then a row a line")
+        if "\r" in header:
+            raise ValueError(f"the lines of {path} end by carriage returns alone: write it with line feeds")
         self.delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=header.count)
         self.names = [name.strip() for name in next(csv.reader([header], delimiter=self.delimiter))]
+        if np.isfinite(numbers_of(self.names)).all() and "." in header:
+            raise ValueError(f"the first line of {path} holds numbers: expected the names of the columns")
         refuse_duplicates(path, self.names)
 
     def first_rows(self) -> Mapping[str, Column]:

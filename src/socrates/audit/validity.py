@@ -124,7 +124,7 @@ def _faults_of_probabilities(values: Array, layout: Layout) -> tuple[dict[str, A
     found[SUM] = np.zeros(len(values), np.bool_)
     found[SUM][off] = ~(np.isin(off, rounded) | _of_half_precision(values[off], sums[off]))
     if layout.unknown:
-        found[UNKNOWN_ALONE] = values[:, -1] == sums
+        found[UNKNOWN_ALONE] = np.asarray((values[:, :-1] <= 0).all(axis=1))
     return found, rounded
 
 
