@@ -47,7 +47,8 @@ def detect(
             raise ValueError(f"column {name!r} holds a list in each row, expected one value")
     named = _named([name for name, column in single.items() if name != weight and _may_be_labels(column)], LABEL)
     label = label or named
-    rest = {name: column for name, column in table.items() if name not in (*groups, weight, label)}
+    aside = [name for name in groups if name.lower() not in PREDICTED]  # answers may be looked at one by one
+    rest = {name: column for name, column in table.items() if name not in (*aside, weight, label)}
     if labels_apart:
         label = None
     sight = _Sight(rest, kind, tuple(columns), tuple(map(str, classes)), unknown, bool(label or labels_apart))
