@@ -82,7 +82,7 @@ def test_files_are_compared_on_the_same_rows(both):
     assert set(by_metric) == {"accuracy", "ece", "nll", "brier"}
     assert by_metric["accuracy"].value == 0  # sharper logits have the same order
     assert by_metric["accuracy"].words == "within chance"
-    assert by_metric["ece"].words == by_metric["nll"].words == "honest is better"
+    assert by_metric["ece"].words == by_metric["nll"].words == "worse"
     assert by_metric["ece"].low <= by_metric["ece"].value <= by_metric["ece"].high
 
 
@@ -151,7 +151,7 @@ def test_json_of_several_files_has_them_by_name(files, capsys):
     assert main(["audit", str(files["honest"]), str(files["boastful"]), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["files"]) == {"honest", "boastful"}
-    assert found["differences"][1]["verdict"] == "honest is better"
+    assert found["differences"][1]["verdict"] == "worse"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 from socrates import metrics
 from socrates.metrics.inputs import open_samples
 from socrates.metrics.scoring import brier_of_each, nll_of_each
+from socrates.report.vocabulary import METRICS
 
 from .judge import Array, Judgement
 
@@ -24,7 +25,7 @@ class Difference:
     """A metric of a file less that of the reference, and its 95 % interval over the choice of the rows.
 
     >>> Difference("ece", "b", "a", -0.02, -0.03, -0.01).words
-    'b is better'
+    'better'
     """
 
     metric: str
@@ -36,11 +37,10 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """Who is better, if it is more than chance."""
+        """Whether the file is better than the reference, if it is more than chance."""
         if self.low <= 0 <= self.high:
             return "within chance"
-        better = (self.value > 0) == (self.metric == "accuracy")
-        return f"{self.label if better else self.reference} is better"
+        return "better" if (self.value > 0) == METRICS[self.metric].larger_is_better else "worse"
 
 
 def compare(files: Sequence[Judgement]) -> tuple[list[Difference], str]:

@@ -15,7 +15,7 @@ from .measure import measure
 from .pairs import Difference, compare
 from .read import Source, open_predictions
 
-MANY_ROWS = 2_000_000
+MANY_ROWS = 20_000_000
 
 
 @dataclass(frozen=True)

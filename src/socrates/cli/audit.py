@@ -3,6 +3,7 @@
 import difflib
 import json
 import sys
+from pathlib import Path
 
 from rich.table import Table as Printed
 from rich.text import Text
@@ -35,7 +36,8 @@ def run_audit(options: Options) -> None:
             measuring=options.as_measured,
             tell=status.update,
         )
-        out = options.page_folder
+        by_name = Path("audit") / made.files[0].label.replace("/", "-")
+        out = options.out or (None if options.json else by_name)
         written = write_audit(made, out, options.title) if out else []
     if options.json:
         sys.stdout.write(json.dumps(made.to_json(), ensure_ascii=False, allow_nan=False) + "\n")

@@ -126,7 +126,7 @@ class Audit:
     # classes are; docs/audit.md lists all names.
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
     labels: Path | None = None  # Labels in a file of their own: NPY, TXT or a CSV of one column.
-    out: Path | None = None  # Where the page goes; audit/FILE if not given, and nowhere with --json.
+    out: Path | None = None  # Where the page goes; a folder in audit if not given, and nowhere with --json.
     group: tuple[str, ...] = ()  # Columns whose values are looked at one by one.
     kind: Literal["probabilities", "logits", "confidence"] | None = None  # What the values are, if not as found.
     label_column: str | None = None  # The column of the true class, if not as found.
@@ -147,13 +147,6 @@ class Audit:
     fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
     fail_if_miscalibrated: float | None = None  # A level such as 0.01: exit status 1 if the test's p is below it.
     title: str = "Socrates audit"  # The heading of the page.
-
-    @property
-    def page_folder(self) -> Path | None:
-        """Where the page goes, if anywhere."""
-        if self.out is not None or self.json:
-            return self.out
-        return Path("audit") / self.files[0].name.split(".")[0]
 
     @property
     def as_read(self) -> dict[str, Any]:
