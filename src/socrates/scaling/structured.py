@@ -29,10 +29,10 @@ class StructuredScaling(AffineScaling):
 
     `strength` is a number >= 0 or "cv" (default): infinity and half decades from 300 to 0.001 are tried from strong to
     weak by 5-fold cross-validation on the fit data (2 of the 5 folds beyond 262,144 logits, 1 beyond 4,194,304), and
-    the best is taken; with fewer than ten rows that is infinity. The strength used is in `strength`. Log-probabilities
-    are as good as logits. A class without labels keeps row and column of temperature scaling and bias 0, and
-    cross-validation then ends at 1. Only an unknown last column, declared by `unknown_class=True`, is ruled out: its
-    bias is lowered until its gradient is below 1e-7.
+    the best is taken; with fewer than ten rows that is infinity. The strength used is in `strength`. Where there are
+    no logits, log-probabilities will do. A class without labels keeps row and column of temperature scaling and bias
+    0, and cross-validation then ends at 1. Only an unknown last column, declared by `unknown_class=True`, is ruled out:
+    its bias is lowered until its gradient is below 1e-7.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> StructuredScaling(strength=1.0).fit(logits, torch.tensor([0, 1, 1, 0, 0]))
