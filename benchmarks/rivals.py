@@ -56,6 +56,9 @@ def _scikit_learn() -> dict[str, Rival]:
         def decision_function(self, logits: Array) -> Array:
             return logits
 
+        def predict(self, logits: Array) -> Array:
+            return logits.argmax(axis=1)
+
         def predict_proba(self, logits: Array) -> Array:
             return _probs(logits)
 
@@ -71,6 +74,8 @@ def _scikit_learn() -> dict[str, Rival]:
 
     def calibrated(method: str) -> Rival:
         def fit(logits: Array, labels: Array) -> Predict:
+            if len(np.unique(labels)) < logits.shape[1]:  # it fails where a class has no label
+                return lambda new: np.full(new.shape, np.nan)
             given = FrozenEstimator(Given().fit(logits, labels))
             return CalibratedClassifierCV(given, method=method).fit(logits, labels).predict_proba
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from rivals import rivals
 from torch import Tensor
 
+from rivals import rivals
 from socrates.scaling import MatrixScaling, Scaler, StructuredScaling, TemperatureScaling, VectorScaling
 from socrates.scaling.structured import STRENGTHS
 

@@ -12,7 +12,7 @@ MOST_ROWS_DIAGONAL, MOST_ROWS = 4096, 512
 # Blocks of a full matrix grow with the third power of the classes: beyond so many all classes share one.
 MOST_BLOCKS = 256
 # Up to so many classes double precision costs nothing.
-FEW, NARROW = 32, torch.float32
+FEW = 32
 # Beyond this the features of masked logits would only overflow.
 LARGEST_FEATURE = 1e4
 # What rounding may need to keep the blocks positive, relative to their largest number.
@@ -46,8 +46,7 @@ class Blocks:
 
 def _of_diagonal(logits: Tensor, b: float) -> Tensor:
     """(C, 2, 2)."""
-    some = logits[:: 1 + len(logits) // MOST_ROWS_DIAGONAL]
-    x = (b * some.double()).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
+    x = _features(logits[:: 1 + len(logits) // MOST_ROWS_DIAGONAL], b)
     p = x.softmax(dim=1)
     weight = p * (1 - p)
     square, cross, one = (weight * x * x).mean(dim=0), (weight * x).mean(dim=0), weight.mean(dim=0)
@@ -57,21 +56,22 @@ def _of_diagonal(logits: Tensor, b: float) -> Tensor:
 def _of_matrix(logits: Tensor, b: float) -> Tensor:
     """(C, C + 1, C + 1), or (1, C + 1, C + 1) for very many classes."""
     num_rows, num_classes = logits.shape
-    p = (b * logits).softmax(dim=1).T
+    x = _features(logits, b).to(torch.float32 if num_classes > FEW else torch.float64)
+    p = x.softmax(dim=1).T
     weights = p * (1 - p)
     if num_classes > MOST_BLOCKS:
         weights = weights.mean(dim=0, keepdim=True)
+    x = torch.nn.functional.pad(x, (0, 1), value=1.0)
     blocks: list[Tensor] = []
     for weight in weights:
         heavy, index = weight.topk(min(max(MOST_ROWS, 2 * num_classes), num_rows), sorted=False)
-        x = (
-            (b * logits[index])
-            .clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
-            .to(NARROW if num_classes > FEW else torch.float64)
-        )
-        x = torch.nn.functional.pad(x, (0, 1), value=1.0)
-        blocks.append((x * heavy[:, None]).T @ x / num_rows)
+        some = x[index]
+        blocks.append((some * heavy[:, None]).T @ some / num_rows)
     return torch.stack(blocks)
+
+
+def _features(logits: Tensor, b: float) -> Tensor:
+    return (b * logits.double()).clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
 
 
 def chunks(logits: Tensor) -> Iterator[slice]:

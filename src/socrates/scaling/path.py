@@ -10,8 +10,8 @@ from socrates.scaling.newton import minimize
 from socrates.scaling.objective import AffineNLL
 
 NUM_FOLDS = 5
-# Beyond so many logits fewer folds, of many rows then, rank the strengths as well.
-TWO_FOLDS_ABOVE, ONE_FOLD_ABOVE = 2**18, 2**22
+# Beyond this many logits one fold, of many rows then, ranks the strengths as well as five.
+ONE_FOLD_ABOVE = 2**22
 # Strengths are told apart by more than a step that promises so little would still lower a fold's NLL.
 FOLD_GAIN = 1e-3
 
@@ -22,14 +22,15 @@ Penalty = Callable[[float, int, int], float | Tensor]
 class Path:
     """The NLL of held-out rows for each strength: (rows,) in `held_out`, and in `thetas` the mean of the folds' fits.
 
-    Folds are fixed, not random. The path ends once the held-out NLL has clearly turned up, because weaker fits are the
-    slow ones; fewer than ten rows are not split, and nothing but the first strength is tried.
+    Folds are fixed, not random, and `num_used` of the five are fitted. The path ends once the held-out NLL has clearly
+    turned up, because weaker fits are the slow ones; with fewer than ten rows only the first strength is tried.
     """
 
-    def __init__(self, objective: AffineNLL, strengths: Sequence[float], penalty: Penalty) -> None:
+    def __init__(
+        self, objective: AffineNLL, strengths: Sequence[float], penalty: Penalty, num_used: int = NUM_FOLDS
+    ) -> None:
         num_rows, num_classes = objective.logits.shape
-        num_used = 1 if num_rows * num_classes > ONE_FOLD_ABOVE else 2
-        num_used = num_used if num_rows * num_classes > TWO_FOLDS_ABOVE else NUM_FOLDS
+        num_used = 1 if num_rows * num_classes > ONE_FOLD_ABOVE else num_used
         order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(0)).to(objective.labels.device)
         folds = [Fold(objective, order[k::NUM_FOLDS]) for k in range(num_used)]
         self.held_out: list[Tensor] = []
