@@ -71,7 +71,9 @@ def test_names_of_labels(tmp_path, label):
     assert source.layout.label == label
 
 
-@pytest.mark.parametrize("prefix", ["p", "p_", "prob_", "prob", "P", "logit_", "logit", "z", "z_", "logits."])
+@pytest.mark.parametrize(
+    "prefix", ["p", "p_", "prob_", "prob", "proba_", "softmax_", "P", "logit_", "logit", "z", "z_", "logits."]
+)
 def test_names_of_numbered_columns(tmp_path, prefix):
     is_logits = prefix.startswith(("logit", "z"))
     values = np.log(PROBS) if is_logits else PROBS
@@ -109,6 +111,7 @@ PETS = ("cat", "dog", "wild bird")
 def test_columns_called_as_the_classes(tmp_path, name, prefix, by_number):
     labels = LABELS if by_number else np.array(PETS)[LABELS]
     columns = {**{prefix + pet: PROBS[:, k] for k, pet in enumerate(PETS)}, "id": np.arange(200), "label": labels}
+    columns["empty"] = np.full(200, np.nan)
     source = read(tmp_path, columns, name)
     assert source.layout.classes == PETS
     values, numbers, *_ = everything(source)

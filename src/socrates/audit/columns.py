@@ -3,9 +3,9 @@
 | content                     | columns (CSV, Parquet, JSONL) or arrays (NPZ)                                         |
 |-----------------------------|---------------------------------------------------------------------------------------|
 | the true class              | label, labels, y, y_true, target, targets, true, true_label, true_class               |
-| probabilities of each class | p0, p1, ... or p_0, prob_0, prob_cat, ...; or columns called as the classes are       |
+| probabilities of each class | p0, p1, ...; also p_0, prob_0, proba_0, softmax_0, prob_cat; or called as the classes |
 | logits of each class        | logit_0, logit0, logits_cat, z0, z_0, ...                                             |
-| either, as a list in a row  | probs, prob, p, probabilities, softmax, scores, y_prob, y_score                       |
+| either, as a list in a row  | probs, prob, p, proba, probabilities, softmax, scores, y_prob, y_score                |
 |                             | or logits, logit, z                                                                   |
 | one number, of class 1      | the same names, score, p1, p_1 or prob_1                                              |
 | confidence alone            | confidence, conf or max_prob, with correct or is_correct, or with the true class and  |
@@ -39,12 +39,23 @@ CONFIDENCE = ("confidence", "conf", "max_prob")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)
 VALUES: dict[Kind, tuple[str, ...]] = {  # of all classes in one column, or of class 1 alone
-    "probabilities": ("probs", "prob", "p", "probabilities", "softmax", "scores", "score", "y_prob", "y_score"),
+    "probabilities": (
+        "probs",
+        "prob",
+        "p",
+        "proba",
+        "probabilities",
+        "softmax",
+        "scores",
+        "score",
+        "y_prob",
+        "y_score",
+    ),
     "logits": ("logits", "logit", "z"),
 }
 OF_A_CLASS: dict[Kind, re.Pattern[str]] = {
-    "probabilities": re.compile(r"(?:p|prob|probs|probability)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
-    "logits": re.compile(r"(?:logit|logits|z)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
+    "probabilities": re.compile(r"(?:p|probs?|proba|probability|softmax)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
+    "logits": re.compile(r"(?:logits?|z)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
 }
 NO_CLASS = -2  # the number of a label that is none of the classes
 

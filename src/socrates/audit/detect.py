@@ -155,8 +155,10 @@ def _of_each_class(sight: _Sight) -> Layout | None:
 def _called_as_classes(sight: _Sight) -> Layout | None:
     """All other columns of fractions, which must sum to 1: who knows what else a file holds."""
     aside = _named(sight.numbers, UNKNOWN)
-    others = {*CONFIDENCE, aside}
-    names = [name for name, column in sight.numbers.items() if column.dtype.kind == "f" and name.lower() not in others]
+    fractions = [
+        name for name, column in sight.numbers.items() if column.dtype.kind == "f" and np.isfinite(column).any()
+    ]
+    names = [name for name in fractions if name.lower() not in CONFIDENCE and name != aside]
     if sight.kind == "logits" and len(names) > 1:
         return _of_columns(sight, "logits", names, aside)
     if sight.kind in (None, "probabilities") and len(names) > 1 and sight.sum_to_1(names, aside):

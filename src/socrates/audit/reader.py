@@ -75,7 +75,12 @@ def batch_rows(width: int) -> int:
 
 
 def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
-    """Raise where two columns have one name: nobody knows which is meant."""
+    """Raise where two columns have one name: nobody knows which is meant.
+
+    >>> refuse_duplicates(Path("a.csv"), ["label", "p0", "p0"])
+    Traceback (most recent call last):
+    ValueError: a.csv has two columns called 'p0': rename one of them
+    """
     seen = set[str]()
     for name in names:
         if name in seen:

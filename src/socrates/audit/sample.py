@@ -114,5 +114,9 @@ class Reservoir:
 
 
 def words_of(column: Coded) -> Array:
-    """The word of each row."""
+    """The word of each row.
+
+    >>> words_of(Coded.of(["north", None])).tolist()
+    ['north', '(missing)']
+    """
     return np.array([*column.names, MISSING_GROUP], object)[column.codes]

@@ -120,13 +120,11 @@ def guessed(values: Sequence[Any]) -> Column:
     >>> guessed(["cat", 1]).names
     ['cat', '1']
     """
-    there = [value for value in values if value is not None]
-    kinds = {type(value) for value in there}
-    if kinds == {bool} and len(there) == len(values):
+    kinds = {type(value) for value in values}
+    if kinds == {bool} or kinds == {int}:
         return np.array(values)
-    if kinds == {int} and len(there) == len(values) and max(map(abs, there)) < 1 << 62:
-        return np.array(values, np.int64)
-    return numbers_of(values) if kinds and kinds <= {int, float, list} else numbers_if_most(Coded.of(values))
+    is_number = kinds <= {int, float, list, type(None)} and kinds != {type(None)}
+    return numbers_of(values) if is_number else numbers_if_most(Coded.of(values))
 
 
 def numbers_if_most(column: Column) -> Column:

@@ -81,6 +81,11 @@ def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout
         labels: (N,) as `Layout.class_numbers` gives them.
         weight: (N,) or None.
         layout: what the values are.
+
+    >>> layout = Layout("probabilities", ("p0", "p1"), ("0", "1"))
+    >>> faults, _ = faults_of(np.array([[0.5, 0.5], [0.5, 0.4], [0.5, 0.5]]), np.array([0, 1, MISSING]), None, layout)
+    >>> {fault: rows.tolist() for fault, rows in faults.items() if len(rows)}
+    {'does not sum to 1': [1], 'has no label': [2]}
     """
     found: dict[str, Array] = {
         NO_LABEL: labels == MISSING,
