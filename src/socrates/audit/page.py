@@ -53,10 +53,11 @@ def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -
         drawn = {"mode": "lines", "line": pen(style, 2)}
         traces.append(scatter(one.label, style, curve.coverage, curve.risk, shown, hover, **drawn))
         if made := one.certificate:
-            point = ([made.coverage], [made.num_errors / made.num_accepted], [made.threshold])
+            numbers = (made.coverage, made.num_errors / made.num_accepted, made.threshold)
+            coverage, risk, threshold = (np.array([number]) for number in numbers)
             dot = {"mode": "markers", "marker": mark(style, 11)}
             said = f"certified: at most {100 * made.risk:g} % wrong<br>{hover}"
-            traces.append(scatter(one.label, style, *map(np.array, point[:2]), [*map(np.array, point)], said, **dot))
+            traces.append(scatter(one.label, style, coverage, risk, (coverage, risk, threshold), said, **dot))
     axes = {
         "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
         "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
