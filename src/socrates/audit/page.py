@@ -21,7 +21,7 @@ from socrates.report.vocabulary import COLOURS, USUAL_READING
 from .answer import answer
 from .judge import Judgement
 from .run import Audit
-from .tables import tables_of
+from .tables import shown_tables, tables_of
 
 LEAD = "How far the confidence of these predictions can be trusted, whatever made them."
 
@@ -76,7 +76,7 @@ def audit_page(made: Audit) -> Json:
         "reliability": reliability.charts(members, look),
         "risk": [risk_coverage_chart(files, look)],
     }
-    tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in tables_of(made).items()}
+    tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in shown_tables(made).items()}
     shown = [one for one in sections if one["name"] in {*charts, *tables}]
     answers = [(one.label, answer(one)) for one in files]
     setting = composed("", methods, shown, charts, tables, answers=answers)

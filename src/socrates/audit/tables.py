@@ -29,6 +29,15 @@ def tables_of(made: Audit) -> dict[str, Table]:
     return {name: table for name, table in found.items() if table.rows}
 
 
+def shown_tables(made: Audit) -> dict[str, Table]:
+    """The same for the eye: without the column of the file where there is only one."""
+    alone = len(made.files) == 1
+    return {
+        name: table.without_first_key() if alone and table.num_keys > 1 else table
+        for name, table in tables_of(made).items()
+    }
+
+
 def metrics_table(files: Sequence[Judgement]) -> Table:
     """A row for each metric of each file, with its interval, and for the ECE its floor."""
     rows: list[Row] = []

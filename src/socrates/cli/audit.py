@@ -11,7 +11,7 @@ from rich.text import Text
 from socrates.audit.answer import answer, p_value
 from socrates.audit.page import write_audit
 from socrates.audit.run import Audit, audit
-from socrates.audit.tables import tables_of
+from socrates.audit.tables import shown_tables
 from socrates.report.tables import Cell, Table, unrepeated
 from socrates.report.vocabulary import AUDITED
 
@@ -63,10 +63,9 @@ def show_audit(made: Audit) -> None:
         if one.measured.is_sample:
             show(f"intervals, tests and scalers are of {len(one.sample):,} random rows of {one.measured.num_rows:,}")
         console.print()
-    for name, table in tables_of(made).items():
+    for name, table in shown_tables(made).items():
         if name in IN_TERMINAL and table.rows:
-            alone = len(made.files) == 1 and table.heads[0] == "File"
-            show_table(table.without_first_key() if alone else table)
+            show_table(table)
     if made.not_compared:
         show(made.not_compared, "note: ", "yellow")
 
