@@ -95,6 +95,22 @@ def test_logits_worse_than_a_guess_become_a_guess():
     torch.testing.assert_close(scaler(logits).exp(), torch.full((500, 4), 0.25), rtol=0, atol=1e-3)
 
 
+def test_answers_that_are_right_whatever_their_confidence():
+    logits, _ = sampled(2000, 5, 1.0)
+    generator = torch.Generator().manual_seed(3)
+    other = torch.randint(0, 5, (2000,), generator=generator)
+    labels = torch.where(torch.rand(2000, generator=generator) < 0.6, logits.argmax(dim=1), other)
+    plain = TemperatureScaling().fit(logits, labels)
+    with pytest.warns(UserWarning, match=r"EnsembleTemperatureScaling: answers are right equally often.*; T = "):
+        scaler = EnsembleTemperatureScaling().fit(logits, labels)
+    assert float(scaler.temperature) == pytest.approx(1e-4 * float(plain.temperature))
+    assert scaler.report.nll_after < plain.report.nll_after - 0.02
+    confidence = scaler(logits).exp().amax(dim=1)
+    assert float(confidence.median()) == pytest.approx(
+        float((logits.argmax(dim=1) == labels).double().mean()), abs=0.02
+    )
+
+
 def test_labels_that_only_the_uniform_part_can_explain():
     logits, labels = confident(2000, 10)
     logits[:5] = 300 * torch.nn.functional.one_hot((labels[:5] + 1) % 10, 10)

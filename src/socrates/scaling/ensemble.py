@@ -13,6 +13,7 @@ from socrates.scaling.temperature import SEPARABLE, fit_inverse_temperature
 
 # Where to look for T, as multiples of that of temperature scaling, and on how many rows.
 FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / 1.4, 1.4, 2.0, 4.0)
+COLDEST = 1e-4
 COARSE_ROWS = 1000
 # On the gradient by T or 1 / T, whichever is steeper, and by the weights.
 TOLERANCE = 1e-8
@@ -24,15 +25,19 @@ MAX_PASSES, MAX_STEPS, NUM_CAUTIOUS = 60, 100, 3
 # The sets of weights that may be positive.
 SUPPORTS = torch.tensor([[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
 
+SURE = "answers are right equally often whatever their confidence, so the NLL falls for ever as T goes to 0"
+
 
 class EnsembleTemperatureScaling(Scaler):
     """Maps logits z of c classes to log(w1 softmax(z / T) + w2 softmax(z) + w3 / c), the weights w summing to 1.
 
     Zhang et al. (2020) fit T first and then w; here both together minimise the NLL, which is convex in w and then a
     function of T alone, and which is never above that of temperature scaling, w = (1, 0, 0). The order of the classes
-    never changes. The result are log-probabilities. A declared unknown class is one of the columns of the two softmax,
-    as in temperature scaling, and has no share of w3. The `report` measures the gradient by T and w, of w where the
-    simplex does not hold it back.
+    never changes. The result are log-probabilities. A declared unknown class is a column of both softmax, as in
+    temperature scaling, and has no share of w3. The `report` measures the gradient by T and by w, of that what the
+    simplex does not hold back. Labels that all have the largest logit are fitted as by temperature scaling, with its
+    warning. Where answers are right equally often whatever their confidence, the NLL falls for ever as T goes to 0: T
+    stops where the gradient has vanished, or with a warning at 1/10,000 of that of temperature scaling.
 
     >>> logits = torch.tensor([[9.0, 0.0], [8.0, 0.0], [0.0, 9.0], [8.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.0, 1.0]])
     >>> scaler = EnsembleTemperatureScaling().fit(logits, torch.tensor([0, 0, 1, 1, 0, 0, 1]))
@@ -55,8 +60,10 @@ class EnsembleTemperatureScaling(Scaler):
         weights, report = torch.tensor([1.0, 0.0, 0.0]), scaled
         if limit != SEPARABLE:
             # Where a uniform guess is better than any temperature, w3 is that guess.
-            found, passes = _search(logits, labels, classes, 1.0 if limit else b)
-            limit = ""
+            start, limit = 1.0 if limit else b, ""
+            found, passes = _search(logits, labels, classes, start)
+            if found.b >= start / COLDEST:
+                limit = f"{SURE}; T = {1 / found.b:.4g}"
             if found.nll <= scaled.nll_after:
                 b, weights = found.b, found.weights
                 report = FitReport(len(labels), passes, found.gradient, scaled.nll_before, found.nll)
@@ -121,8 +128,9 @@ def _search(logits: Tensor, labels: Tensor, classes: int, b: float) -> tuple[Mix
     exact = Mixture(logits, labels, classes)
     start = min(exact.at(b), exact.at(lowest.b), key=_nll)
     here, other, low, high, passes = start, start, 0.0, math.inf, 2
+    coldest = b / COLDEST
     while passes < MAX_PASSES and abs(here.slope) * max(1.0, here.b**2) >= TOLERANCE:
-        target = _target(here, other, low, high)
+        target = min(_target(here, other, low, high), coldest)
         if abs(target - here.b) <= SMALLEST_STEP * here.b:
             break
         new, passes = exact.at(target), passes + 1
@@ -144,7 +152,7 @@ def _target(here: Mixed, other: Mixed, low: float, high: float) -> float:
         return target
     if farthest == high or nearest == low:
         return math.sqrt(nearest * farthest)
-    return here.b * (1.05 if here.slope < 0 else 1 / 1.05)
+    return farthest if here.slope < 0 else nearest
 
 
 def _nll(mixed: Mixed) -> float:

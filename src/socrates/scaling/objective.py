@@ -14,7 +14,7 @@ SMALL, SMALL_FULL = 2**20, 2**18
 # Logits beyond this leave float32 too few digits or none.
 LARGEST_NARROW = 1e5
 # Up to this many logits a copy with one row a class is kept.
-MOST_KEPT = 2**23
+MOST_KEPT = 2**24
 
 
 class AffineNLL:
