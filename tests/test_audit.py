@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from socrates import metrics, scaling
+from socrates.audit.answer import answer, notes
 from socrates.audit.run import audit, labels_of
 from socrates.cli import main
 from socrates.cli.audit import broken, parse_limits
@@ -49,7 +50,6 @@ def both(files: dict[str, Path]):
 
 
 def test_the_answer_says_who_can_be_trusted(both):
-    from socrates.audit.answer import answer
 
     honest, boastful = both.files
     assert "is calibrated as far as 1,500 rows can tell" in answer(honest)[0]
@@ -251,3 +251,27 @@ def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--group", "time"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert all(math.isfinite(gap["gap"]) for gap in found["groups"]["time"])
+
+
+def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
+    found = calibrated(300, 3)
+    found["probs"] = np.where(found["probs"] < 0.02, 0, found["probs"])
+    found["probs"] /= found["probs"].sum(axis=1, keepdims=True)
+    np.savez(tmp_path / "rounded.npz", **found)
+    made = audit([tmp_path / "rounded.npz"])
+    zeros = int((found["probs"][np.arange(300), found["labels"]] == 0).sum())
+    assert zeros > 0
+    assert f"{zeros} rows give their true class probability 0" in notes(made.files[0])[0]
+    with pytest.warns(UserWarning, match="probability 0"):
+        assert made.files[0].values["nll"] == pytest.approx(metrics.nll(found["probs"], found["labels"]))
+    interval = made.files[0].intervals["nll"]
+    assert interval.low < made.files[0].values["nll"] < interval.high
+
+
+def test_an_audit_of_a_sample_says_so(files, capsys):
+    made = audit([files["honest"]], measuring={"sample": 400})
+    (found,) = made.files
+    assert len(found.sample) == 400
+    assert "those of 400 random rows of 1,500" in notes(found)[0]
+    with np.load(files["honest"]) as arrays:
+        assert found.values["ece"] == pytest.approx(metrics.ece(arrays["probs"], arrays["labels"]))

@@ -55,6 +55,20 @@ def certified(judged: Judgement) -> str:
     )
 
 
+def notes(judged: Judgement) -> list[str]:
+    """What must be known of the rows: those that were left out, mended, clipped or not looked at."""
+    measured = judged.measured
+    found = [measured.bad.words] if measured.bad.count else []
+    if measured.rounded:
+        found.append(f"{measured.rounded:,} rows missed a sum of 1 by rounding, and were divided by it")
+    if measured.zeros:
+        found.append(f"{measured.zeros:,} rows give their true class probability 0, which counts as 36 nats in the NLL")
+    if measured.is_sample:
+        whole = f"{len(judged.sample):,} random rows of {measured.num_rows:,}"
+        found.append(f"intervals, tests, scalers and worst groups are those of {whole}")
+    return found
+
+
 def percent(share: float) -> str:
     """A share as it is printed.
 

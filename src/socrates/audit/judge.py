@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +49,13 @@ class Judgement:
 
 def judge(measured: Measured, label: str, *, risk: float = 0.05, delta: float = 0.1) -> Judgement:
     """The judgement of measured predictions; `risk` and `delta` are those of the certificate."""
+    with warnings.catch_warnings():
+        # Probabilities of 0 are counted, and a scaler without an optimum shows in its numbers.
+        warnings.simplefilter("ignore")
+        return _judge(measured, label, risk, delta)
+
+
+def _judge(measured: Measured, label: str, risk: float, delta: float) -> Judgement:
     sample = JudgedRows.of(measured)
     top, num_bins = sample.top(), measured.meter.num_bins
     of_top = {"accuracy": metrics.accuracy, "ece": partial(metrics.ece, num_bins=num_bins)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,9 @@ def of_each_row(one: Judgement) -> dict[str, Array]:
     found = {"accuracy": sample.top().correct.astype(float)}
     if not sample.of_confidence:
         rows = open_samples(sample.prediction(), sample.labels)
-        found |= {"nll": nll_of_each(rows), "brier": brier_of_each(rows)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of probabilities of 0, which are counted
+            found |= {"nll": nll_of_each(rows), "brier": brier_of_each(rows)}
     return found
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -56,16 +54,13 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
         why = f"{len(rows)} rows are too few to fit a scaler on one half and try it on the other"
         return Recalibrated(numbers, reason=why)
     fit = fit.take(slice(most_rows(rows)))
-    scalers = scaling.candidates(rows.logits.shape[1], rows.has_unknown)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        chosen = scaling.best(fit.logits, fit.labels, candidates=scalers, unknown_class=rows.has_unknown)
-        for name in [trial.name for trial in chosen.table if not trial.failed]:
-            scaler = fitted(scalers[name], fit)
-            numbers[name] = numbers_of(held_out, scaler(held_out.logits))
-        winner = fitted(scalers[chosen.name], rows.take(order[: most_rows(rows)]))
-    recalibrated = held_out.prediction(chosen.scaler(held_out.logits))
-    given = held_out.prediction(), recalibrated, held_out.labels
+    scalers = scaling.candidates(rows.values.shape[1], rows.has_unknown)
+    how = {"unknown_class": rows.has_unknown, "from_probs": rows.from_probs}
+    chosen = scaling.best(fit.values, fit.labels, candidates=scalers, **how)
+    for name in [trial.name for trial in chosen.table if not trial.failed]:
+        numbers[name] = numbers_of(held_out, fitted(scalers[name], fit))
+    winner = fitted(scalers[chosen.name], rows.take(order[: most_rows(rows)]))
+    given = held_out.prediction(), held_out.prediction(chosen.scaler), held_out.labels
     parts = {score: metrics.decompose(score, *given, sample_weight=held_out.weight) for score in SCORES}
     gain = numbers_of(fit)["nll"] - min(trial.nll for trial in chosen.table if trial.name == chosen.name)
     if gain <= 0:  # by cross-validation on the half that decides
@@ -75,17 +70,19 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
 
 def fitted(scaler: Scaler, rows: JudgedRows) -> Scaler:
     """A copy of a scaler, fitted on these rows."""
-    return copy.deepcopy(scaler).fit(rows.logits, rows.labels, unknown_class=rows.has_unknown)
+    scaler = copy.deepcopy(scaler)
+    fit = scaler.fit_probs if rows.from_probs else scaler.fit
+    return fit(rows.values, rows.labels, unknown_class=rows.has_unknown)
 
 
 def most_rows(rows: JudgedRows) -> int:
     """How many rows scalers are fitted on at most: wide ones are fewer, for they take long."""
-    return int(np.clip(MOST_VALUES // rows.logits.shape[1], *FEWEST_AND_MOST))
+    return int(np.clip(MOST_VALUES // rows.values.shape[1], *FEWEST_AND_MOST))
 
 
-def numbers_of(rows: JudgedRows, logits: Any = None) -> dict[str, float]:
+def numbers_of(rows: JudgedRows, scaler: Scaler | None = None) -> dict[str, float]:
     """What scalers are compared by."""
-    top, prediction = rows.top(logits), rows.prediction(logits)
+    top, said = rows.top(scaler), rows.prediction(scaler)
     of_rows = {"nll": metrics.nll, "brier": metrics.brier}
-    found = {name: metric(prediction, rows.labels, sample_weight=rows.weight) for name, metric in of_rows.items()}
+    found = {name: metric(said, rows.labels, sample_weight=rows.weight) for name, metric in of_rows.items()}
     return {"accuracy": metrics.accuracy(top), "ece": metrics.ece(top), **found}

@@ -11,28 +11,28 @@ from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.metrics import GroupGap, Prediction, Top
+from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Reading
+from socrates.scaling import Scaler
 
-from .measure import Measured
+from .columns import Layout
+from .measure import Measured, predictions
 
 Array = NDArray[Any]
-TINY = 1e-30  # the probability of what has none, for logarithms
-WRONG_OR_RIGHT = ("wrong", "right")
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRows:
-    """N rows: logits (N, C), of probabilities their logarithms, and labels (N,).
+    """N rows: probabilities or logits (N, C), and labels (N,).
 
-    Where only confidence and correctness are known, the two classes are wrong and right, and `top` is about the second
-    of them, whichever is larger. `reading` is that of an unknown last column, None where there is none.
+    Where only confidence and correctness are known, the two columns are the probabilities of wrong and right, and `top`
+    is about the second of them, whichever is larger. `reading` is that of an unknown last column, None without one.
     """
 
-    logits: Array
-    labels: Array
-    classes: tuple[str, ...]
+    layout: Layout
     reading: Reading | None
-    of_confidence: bool
+    values: Array
+    labels: Array
     weight: Array | None
     positions: Array
     groups: Mapping[str, Array]
@@ -41,43 +41,51 @@ class JudgedRows:
     def of(cls, measured: Measured) -> JudgedRows:
         """The sample of a measured file."""
         rows, layout = measured.sample, measured.layout
-        of_confidence = layout.kind == "confidence"
-        values = np.stack([1 - rows.values, rows.values], axis=1) if of_confidence else rows.values
-        logits = values if layout.kind == "logits" else np.log(np.maximum(values, TINY))
+        values = np.stack([1 - rows.values, rows.values], axis=1) if layout.kind == "confidence" else rows.values
         labels = rows.labels.astype(np.int64)
-        classes = WRONG_OR_RIGHT if of_confidence else layout.classes
-        return cls(logits, labels, classes, measured.reading, of_confidence, rows.weight, rows.positions, rows.groups)
+        return cls(layout, measured.reading, values, labels, rows.weight, rows.positions, rows.groups)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def of_confidence(self) -> bool:
+        """Whether confidence and correctness are all that is known."""
+        return self.layout.kind == "confidence"
 
     @property
     def has_unknown(self) -> bool:
         """Whether the last column is belief in unknown."""
         return self.reading is not None
 
+    @property
+    def from_probs(self) -> bool:
+        """Whether scalers are given probabilities."""
+        return self.layout.kind != "logits"
+
     def take(self, index: Any) -> JudgedRows:
         """The rows at these positions."""
         weight = None if self.weight is None else self.weight[index]
         groups = {name: of[index] for name, of in self.groups.items()}
-        rows = (self.logits[index], self.labels[index], self.classes, self.reading, self.of_confidence)
-        return JudgedRows(*rows, weight, self.positions[index], groups)
+        rows = self.values[index], self.labels[index], weight, self.positions[index], groups
+        return JudgedRows(self.layout, self.reading, *rows)
 
-    def prediction(self, logits: Any = None) -> Prediction:
-        """What its logits say, or others of the same rows."""
-        return metrics.predict(self.logits if logits is None else logits, self.reading)
+    def prediction(self, scaler: Scaler | None = None) -> Prediction | Array:
+        """What the rows say, as they are or scaled."""
+        if scaler is not None:
+            return metrics.predict(scaler(self.values, from_probs=self.from_probs), self.reading)
+        return self.values if self.of_confidence else predictions(self.values, self.layout, self.reading)
 
-    def top(self, logits: Any = None) -> Top:
-        """Confidence and correctness by its logits, or by others of the same rows."""
-        prediction = self.prediction(logits)
-        if self.of_confidence:
-            confidence, correct = np.asarray(prediction.probs)[:, 1], self.labels == 1
-        else:
-            confidence, correct = prediction.confidence, np.asarray(prediction.predicted) == self.labels
-        return Top.of(confidence, correct, self.weight)
+    def top(self, scaler: Scaler | None = None) -> Top:
+        """Confidence and correctness of the rows, as they are or scaled."""
+        said = self.prediction(scaler)
+        if not self.of_confidence:
+            return open_top(said, self.labels, sample_weight=self.weight)
+        probs = np.asarray(said.probs if isinstance(said, Prediction) else said)
+        return Top.of(probs[:, 1], self.labels == 1, self.weight)
 
     def worst_classes(self) -> tuple[GroupGap, ...]:
         """How far the confidence in each class is off, the surest first; none where answers are unknown or weighted."""
         if self.of_confidence or self.weight is not None:
             return ()
-        return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.classes))
+        return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.layout.classes))

@@ -7,6 +7,7 @@ from socrates.metrics import GroupGap
 from socrates.report.tables import NOTHING, Cell, Row, Table, emphasis
 from socrates.report.vocabulary import AUDITED, METRICS, scaler_of
 
+from .answer import notes
 from .judge import Judgement
 from .pairs import Difference
 from .run import Audit
@@ -136,9 +137,8 @@ def reading_table(files: Sequence[Judgement]) -> Table:
     """What was understood of each file, and which rows were left out."""
     rows: list[Row] = []
     for one in files:
-        bad = one.measured.bad
-        left_out = bad.words if bad.count else NOTHING
-        counts = [Cell(value, form=",.0f") for value in (one.measured.num_rows, bad.count, len(one.sample))]
-        rows.append(Row((one.label,), (*counts, one.measured.layout.words, left_out)))
-    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Why left out")
+        counts = [one.measured.num_rows, one.measured.bad.count, len(one.sample)]
+        cells = [Cell(value, form=",.0f") for value in counts]
+        rows.append(Row((one.label,), (*cells, one.measured.layout.words, "; ".join(notes(one)) or NOTHING)))
+    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "To know")
     return Table("reading", "How the files were read", heads, tuple(rows))

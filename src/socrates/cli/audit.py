@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table as Printed
 from rich.text import Text
 
-from socrates.audit.answer import answer, p_value
+from socrates.audit.answer import answer, notes, p_value
 from socrates.audit.page import write_audit
 from socrates.audit.run import Audit, audit
 from socrates.audit.tables import shown_tables
@@ -58,10 +58,8 @@ def show_audit(made: Audit) -> None:
     for one in made.files:
         for sentence in answer(one):
             console.print(Text(sentence))
-        if one.measured.bad.count:
-            show(f"{one.label}: {one.measured.bad.words}", "note: ", "yellow")
-        if one.measured.is_sample:
-            show(f"intervals, tests and scalers are of {len(one.sample):,} random rows of {one.measured.num_rows:,}")
+        for words in notes(one):
+            show(words, "note: ", "yellow")
         console.print()
     for name, table in shown_tables(made).items():
         if name in IN_TERMINAL and table.rows:
