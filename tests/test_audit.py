@@ -255,7 +255,7 @@ def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
 
 def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     found = calibrated(300, 3)
-    found["probs"] = np.where(found["probs"] < 0.02, 0, found["probs"])
+    found["probs"] = np.where(found["probs"] < 0.2, 0, found["probs"])
     found["probs"] /= found["probs"].sum(axis=1, keepdims=True)
     np.savez(tmp_path / "rounded.npz", **found)
     made = audit([tmp_path / "rounded.npz"])
