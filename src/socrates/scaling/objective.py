@@ -80,7 +80,9 @@ class AffineNLL:
         self.probs.clear()
         for rows, x in self._parts(self.dtype):
             y = self.labels[None, rows]
-            log_p = self._mapped(x, on_logits).masked_fill_(self.absent[:, None], -torch.inf).log_softmax(dim=0)
+            outputs = self._mapped(x, on_logits)
+            outputs[self.absent] = -torch.inf
+            log_p = outputs.log_softmax(dim=0)
             total -= float(log_p.gather(0, y).sum())
             p = log_p.exp_()
             self.probs.append(p.to(self.curvature_dtype, copy=True))
@@ -97,7 +99,7 @@ class AffineNLL:
         out, on_logits = torch.zeros_like(direction), (direction * self.units).to(self.curvature_dtype)
         for (_, x), p in zip(self._parts(self.curvature_dtype), self.probs, strict=True):
             change = self._mapped(x, on_logits).mul_(p)
-            change -= p * change.sum(dim=0)
+            change.addcmul_(p, change.sum(dim=0), value=-1)
             out += self._pulled_back(x, change)
         return self._allowed(out * self.units / len(self.labels) + self.penalty * direction)
 
