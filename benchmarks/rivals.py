@@ -82,5 +82,5 @@ def _scikit_learn() -> dict[str, Rival]:
         return fit
 
     return {"sklearn LR": logistic} | {
-        f"sklearn {method[:4]}": calibrated(method) for method in ("sigmoid", "isotonic", "temperature")
+        f"sklearn {method}": calibrated(method) for method in ("sigmoid", "isotonic", "temperature")
     }

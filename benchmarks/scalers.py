@@ -6,7 +6,8 @@ strength 1 of our structured scaling (SS); `path` is the best strength of its pa
 unless SS is within 0.003 of the best of TS, SVS and SMS and within 0.005 of `path` in the mean of the splits, VS and MS
 are within 0.01 of TS on every split, and SS is as fast as TIMES asks for. Seconds are processor time of one thread.
 
-`--rivals` adds what probmetrics and scikit-learn themselves reach, if they are installed.
+`--rivals` adds what probmetrics and scikit-learn themselves reach, if they are installed; `--write` puts the table into
+docs/scalers.md, and a part of it into the README.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ SCALERS: dict[str, Callable[[], Scaler]] = {
     "MS": MatrixScaling,
     "SS": StructuredScaling,
 }
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- scalers: begin -->", "<!-- scalers: end -->"
+SHORT = ("file", "rows", "TS", "SS", "probmetrics svs", "probmetrics sms", "sklearn temperature", "sklearn isotonic")
 PATH = {f"{strength:g}": strength for strength in STRENGTHS}
 SIZES = (500, 1000, 5000)
 ABOVE_RIVALS, ABOVE_PATH, ABOVE_TS = 0.003, 0.005, 0.01
@@ -125,6 +129,37 @@ def _timed_on(folder: Path, rows: int, classes: int) -> tuple[Tensor, Tensor]:
     return calibrated * torch.linspace(0.7, 2, classes) + torch.linspace(-1, 1, classes), labels
 
 
+def _cell(nll: float, seconds: float | None) -> str:
+    """NLL, and in brackets the seconds of a fit."""
+    if math.isnan(nll):
+        return "fails"
+    return f"{nll:.4f}" + (f" ({seconds:.2g} s)" if seconds is not None else "")
+
+
+def write(heads: list[str], rows: list[list[str]], options: argparse.Namespace) -> None:
+    """The whole table to docs/scalers.md, the columns of SHORT to the README."""
+    command = f"python benchmarks/scalers.py FOLDER --rivals --first-seed {options.first_seed} --write"
+    told = (
+        f"Written by `{command}`: mean NLL on held-out rows over {options.splits} random splits, in brackets the "
+        f"seconds of a fit on one thread. The files hold softmax outputs on CIFAR-10 and CIFAR-100 from the examples of netcal."
+    )
+    names = (
+        "TS temperature scaling, VS and MS vector and matrix scaling, SS structured scaling, SVS and SMS its fixed "
+        "strengths as in probmetrics, path the best strength in hindsight; a scaler fails where a class is missing."
+    )
+    page, readme = ROOT / "docs" / "scalers.md", ROOT / "README.md"
+    page.write_text(f"# Scalers on real predictions\n\n{told}\n\n{names}\n\n{_markdown(heads, rows)}\n")
+    kept = [place for place, head in enumerate(heads) if head in SHORT]
+    short = _markdown([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    before, rest = readme.read_text().split(BEGIN)
+    readme.write_text(f"{before}{BEGIN}\n{short}\n\n{told}\n{END}{rest.split(END)[1]}")
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main() -> int:
     """Prints the tables; 1 if a promise was missed anywhere."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,6 +168,7 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="rows to fit on")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--rivals", action="store_true", help="also fit probmetrics and scikit-learn")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/scalers.md and README.md")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -144,6 +180,7 @@ def main() -> int:
     print(f"NLL on held-out rows, below it seconds, means of {options.splits} splits")
     print(f"{'file':24} {'rows':>6} " + " ".join(f"{name:>12}" for name in names))
     good = True
+    table: list[list[str]] = []
     for file in files:
         logits, labels = read(file)
         for num_fit in [size for size in options.sizes if size < len(labels)]:
@@ -153,6 +190,9 @@ def main() -> int:
             cells = [f"{seconds[name]:12.3f}" if name in seconds else " " * 12 for name in names]
             print(" " * 32 + " ".join(cells), flush=True)
             good &= not missed
+            table.append([file.stem, f"{num_fit:,}", *(_cell(nll[name], seconds.get(name)) for name in names)])
+    if options.write:
+        write(["file", "rows", *names], table, options)
     good &= slowest(options.folder)
     return 0 if good else 1
 
