@@ -141,7 +141,7 @@ def write(heads: list[str], rows: list[list[str]], options: argparse.Namespace) 
     command = f"python benchmarks/scalers.py FOLDER --rivals --first-seed {options.first_seed} --write"
     told = (
         f"Written by `{command}`: mean NLL on held-out rows over {options.splits} random splits, in brackets the "
-        f"seconds of a fit on one thread. The files hold softmax outputs on CIFAR-10 and CIFAR-100 from the examples of "
+        f"seconds of a fit on one thread. The files hold softmax outputs on CIFAR-10 and CIFAR-100, examples of "
         f"netcal."
     )
     names = (
