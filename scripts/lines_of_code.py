@@ -23,15 +23,15 @@ BUDGETS = {
     "plots": (404, 300),  # one line in a notebook, and the ink of the report
     "abstention": (128, 120),
     "data + models + methods": (1761, 1820),
-    "engine": (1750, 1700),  # keeping the model, starting from one, predictions for files
+    "engine": (1756, 1700),  # keeping the model, starting from one, predictions for files
     "report": (1707, 1700),  # the page's charts moved here from its script
     "paper": (642, 760),
     "audit": (1937, 1300),  # five formats of any size with every bad row named, the judgement, the page
-    "cli": (915, 800),
+    "cli": (917, 800),
     "single files": (764, 520),  # typed records and resolve
     "predictor + export + card + hub": (550, 400),  # a run ends with a model
 }
-TOTAL = (14168, 12500)
+TOTAL = (14174, 12500)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

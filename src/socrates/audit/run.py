@@ -110,9 +110,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "calibration_test": {"p_value": one.test.p_value, "statistic": one.test.statistic, "floor": one.test.floor},
         "direction": {"over": one.direction.over, "under": one.direction.under, "signed": one.direction.signed},
         "corp": {name: getattr(one.corp, name) for name in ("score", "mcb", "dsc", "unc")},
-        "decomposition": {
-            name: {**asdict(parts), "calibration": parts.calibration} for name, parts in made.parts.items()
-        },
+        "decomposition": {name: asdict(parts) for name, parts in made.parts.items()},
         "scalers": made.numbers,
         "scaler_to_use": made.winner,
         "certificate": None if one.certificate is None else asdict(one.certificate),

@@ -66,6 +66,11 @@ def run_evaluate(options: Evaluate) -> None:
     evaluation = evaluate(run, options.epoch)
     path = run.save_evaluation(evaluation)
     console.print(evaluation_table(evaluation))
+    for reading in evaluation.results.get("none", {}).get("test", {}):
+        values = evaluation.values("none", "test", reading)
+        if "nll_calibration" in values:
+            part = f"{values['nll_calibration']:.3f} of the NLL {values['nll']:.3f} is calibration"
+            show(f"{part}, which temperature scaling takes away, the rest refinement", f"{reading}: ")
     aside = "" if path.name == "evaluation.json" else " (evaluation.json stays that of the chosen epoch)"
     show(f"written: {path}{aside}")
 

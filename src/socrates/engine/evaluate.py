@@ -83,7 +83,20 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
         numbers = {key: float(value) for key, value in scaler.named_buffers() if value.numel() == 1}
         parameters |= {name: numbers} if numbers else {}
         results[name] = {split: read(scaler(logits), labels) for split, (logits, labels) in splits.items()}
+    for split, by_reading in results.get("temperature", {}).items():
+        for reading, scaled in by_reading.items():
+            results["none"][split][reading] |= parts_of_scores(results["none"][split][reading], scaled)
     return Evaluation(epoch, num_bins, unknown, results, skipped, parameters), fitted
+
+
+def parts_of_scores(plain: dict[str, float], scaled: dict[str, float]) -> dict[str, float]:
+    """What temperature scaling takes away of each proper score (calibration), and what it leaves (refinement).
+
+    >>> parts_of_scores({"nll": 0.5, "brier": 0.25}, {"nll": 0.375, "brier": 0.25})["nll_calibration"]
+    0.125
+    """
+    refinement = {f"{score}_refinement": scaled[score] for score in ("nll", "brier")}
+    return refinement | {f"{score}_calibration": plain[score] - scaled[score] for score in ("nll", "brier")}
 
 
 def every_metric(logits: Tensor, labels: Tensor, reading: Reading | None, num_bins: int) -> dict[str, float]:
