@@ -22,15 +22,13 @@ Penalty = Callable[[float, int, int], float | Tensor]
 class Path:
     """The NLL of held-out rows for each strength: (rows,) in `held_out`, and in `thetas` the mean of the folds' fits.
 
-    Folds are fixed, not random, and `num_used` of the five are fitted. The path ends once the held-out NLL has clearly
+    Folds are fixed, not random. After those that are `always` tried, the path ends once the held-out NLL has clearly
     turned up, because weaker fits are the slow ones; with fewer than ten rows only the first strength is tried.
     """
 
-    def __init__(
-        self, objective: AffineNLL, strengths: Sequence[float], penalty: Penalty, num_used: int = NUM_FOLDS
-    ) -> None:
+    def __init__(self, objective: AffineNLL, strengths: Sequence[float], penalty: Penalty, always: int = 0) -> None:
         num_rows, num_classes = objective.logits.shape
-        num_used = 1 if num_rows * num_classes > ONE_FOLD_ABOVE else num_used
+        num_used = 1 if num_rows * num_classes > ONE_FOLD_ABOVE else NUM_FOLDS
         order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(0)).to(objective.labels.device)
         folds = [Fold(objective, order[k::NUM_FOLDS]) for k in range(num_used)]
         self.held_out: list[Tensor] = []
@@ -43,7 +41,7 @@ class Path:
             self.thetas.append(torch.stack([fold.theta for fold in folds]).mean(dim=0))
             if self.held_out[index].mean() < self.held_out[self.best].mean():
                 self.best = index
-            elif not self.close(index) or index - self.best >= 3:
+            elif index >= always and (not self.close(index) or index - self.best >= 3):
                 break
 
     def close(self, index: int, num_errors: float = 1.0) -> bool:

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
 from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import NUM_FOLDS, Path
+from socrates.scaling.path import Path
 
-# From "temperature scaling itself" to "almost free", in half decades.
-STRENGTHS = (math.inf, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
+# From "temperature scaling itself" to "almost free".
+STRENGTHS = (math.inf, 100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
+# The held-out NLL may rise on the way to a valley: only from here on a rise is the end.
+VALLEY_ABOVE = 0.01
 # No fold sees what a weaker penalty does to the samples of a class without labels.
 WEAKEST_UNSEEN = 1.0
-# Beyond this many logits two folds find a strength as good as five do.
-TWO_FOLDS_ABOVE = 2**18
 
 
 class StructuredScaling(AffineScaling):
@@ -27,9 +27,9 @@ class StructuredScaling(AffineScaling):
     structured matrix scaling (Berta et al. 2026, the package probmetrics) without its mixture with a uniform guess.
     With `structure="diagonal"` only the diagonal is fitted, d = m, and strength 1 is structured vector scaling.
 
-    `strength` is a number >= 0 or "cv" (default): infinity and half decades from 300 to 0.001 are tried from strong to
-    weak by 5-fold cross-validation on the fit data (2 of the 5 folds beyond 262,144 logits, 1 beyond 4,194,304), and
-    the best is taken; with fewer than ten rows that is infinity. The strength used is in `strength`. Where there are
+    `strength` is a number >= 0 or "cv" (default): infinity and numbers from 100 to 0.001 are tried from strong to weak
+    by 5-fold cross-validation on the fit data (1 of the 5 folds beyond 4,194,304 logits), and the best is taken; with
+    fewer than ten rows that is infinity. The strength used is in `strength`. Where there are
     no logits, log-probabilities will do. A class without labels keeps row and column of temperature scaling and bias
     0, and cross-validation then ends at 1. Only an unknown last column, declared by `unknown_class=True`, is ruled out:
     its bias is lowered until its gradient is below 1e-7.
@@ -51,8 +51,7 @@ class StructuredScaling(AffineScaling):
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         strengths = STRENGTHS if not bool(objective.absent.any()) else [s for s in STRENGTHS if s >= WEAKEST_UNSEEN]
-        num_used = 2 if objective.logits.numel() > TWO_FOLDS_ABOVE else NUM_FOLDS
-        path = Path(objective, strengths, self._penalty, num_used)
+        path = Path(objective, strengths, self._penalty, always=sum(s >= VALLEY_ABOVE for s in strengths))
         return strengths[path.best], path.thetas[path.best]
 
     def _penalty(self, strength: float, num_rows: int, num_classes: int) -> float | Tensor:
