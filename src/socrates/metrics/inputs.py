@@ -1,20 +1,44 @@
-"""The door of every metric: probabilities, binary scores or confidences, torch or numpy, in; checked samples out."""
+"""The door of every metric: probabilities, binary scores or confidences, torch or numpy, in; checked samples out.
+
+Labels are class numbers, booleans of two classes, or the names of classes.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, TypedDict
 
 import numpy as np
+from typing_extensions import Unpack  # which torch brings
 
 from .arrays import ArrayLike, as_numpy, blanked, in_full, open_floats, open_scores, open_weight
-from .labels import Classes, LabelsLike, open_labels
 from .predictions import Prediction
 from .samples import Array, Samples, Top
 
 ProbsLike = Prediction | ArrayLike
 TopLike = ProbsLike | Top
+LabelsLike = ArrayLike
+Classes = Sequence[Any] | Array
 
-ROWS_NEEDED = "got confidence and correctness alone, expected (N, C) probabilities: this metric reads them"
+
+class Shared(TypedDict, total=False):
+    """What all metrics take beside probs and labels."""
+
+    sample_weight: ArrayLike | None
+    classes: Classes | None
+
+
+class Ranked(Shared, total=False):
+    """What those take, too, that have `confidence` among their positional arguments."""
+
+    correct: ArrayLike | None
+
+
+class Entry(Ranked, total=False):
+    """What metrics of the top class take, in the place of probs and labels."""
+
+    confidence: ArrayLike | None
 
 
 def open_samples(
@@ -24,29 +48,31 @@ def open_samples(
     *,
     sample_weight: ArrayLike | None = None,
     classes: Classes | None = None,
+    **other: Any,
 ) -> Samples:
     """Check kinds, shapes and labels; the values of the rows are checked on the way, as the chunks are read."""
+    if isinstance(probs, Top) or _is_top(other):
+        raise ValueError("got confidence and correctness alone, expected (N, C) probabilities: this metric reads them")
+    refuse(other)
     samples = open_probs(probs, sample_weight).leading(num_classes)
     if labels is None:
         raise ValueError("got probs without labels: expected both")
-    samples.labels = open_labels(labels, samples.num_given, samples.num_classes, classes, samples.positions)
+    samples.labels = _open_labels(labels, samples, classes)
     return samples
 
 
 def open_probs(probs: TopLike | None, sample_weight: ArrayLike | None = None) -> Samples:
     """The same without labels: they are all 0, and mean nothing."""
     if isinstance(probs, Top):
-        raise ValueError(ROWS_NEEDED)
+        raise ValueError("got a Top, expected (N, C) probabilities: confidence and correctness alone do not tell them")
     samples = _of_prediction(probs) if isinstance(probs, Prediction) else _of_array(probs, sample_weight)
-    if sample_weight is None:
-        return samples
     weight = samples.weight = open_weight(sample_weight, len(samples))
     return samples if weight is None or weight.all() else samples.take(np.flatnonzero(weight))
 
 
 def _of_array(probs: ArrayLike | None, sample_weight: ArrayLike | None) -> Samples:
     """(N, C) rows as they are; (N,) or (N, 1) scores p of class 1 as the two columns (1 - p, p)."""
-    array = open_floats(cast("ArrayLike", probs), "probs", (1, 2))
+    array = open_floats(probs, "probs", (1, 2))
     if array.ndim == 1 or array.shape[1] == 1:
         score = blanked(in_full(array if array.ndim == 1 else array[:, 0]), sample_weight)
         wrong = ~((score >= 0) & (score <= 1))
@@ -75,25 +101,68 @@ def open_top(
     *,
     confidence: ArrayLike | None = None,
     correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    **shared: Unpack[Shared],
 ) -> Top:
     """Confidence and correctness: as they are, or of rows and labels."""
+    weight = shared.get("sample_weight")
     if confidence is not None or correct is not None:
-        refuse_two_entries(probs, labels)
+        refuse(shared)
+        _refuse_two_entries(probs, labels)
         if confidence is None or correct is None:
             given, other = ("correct", "confidence") if confidence is None else ("confidence", "correct")
             raise ValueError(f"got {given}= without {other}=: expected both, or (probs, labels)")
-        return Top.of(confidence, correct, sample_weight)
+        return Top.of(confidence, correct, weight)
     if (labels is None) != isinstance(probs, Top):
         given = "labels beside a Top, which knows what is right" if labels is not None else "probs without labels"
         raise ValueError(f"got {given}: expected (probs, labels), or confidence=... and correct=... alone")
     if isinstance(probs, Top):
-        return probs.weighted(sample_weight)
-    return open_samples(probs, labels, sample_weight=sample_weight, classes=classes).top()
+        refuse(shared)
+        return probs.weighted(weight)
+    return open_samples(probs, labels, **shared).top()
 
 
-def refuse_two_entries(probs: object, labels: object) -> None:
+def open_ranked(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:
+    """Correctness, and the scores to rank by in the place of confidence: any finite numbers will do."""
+    confidence, correct, weight = (entry.get(name) for name in ("confidence", "correct", "sample_weight"))
+    if confidence is None:
+        return open_top(probs, labels, **entry)
+    if correct is not None:
+        _refuse_two_entries(probs, labels)
+        return Top.ranked(open_scores(confidence, "confidence", weight), correct, weight)
+    rest: Entry = {**entry, "confidence": None}
+    top = open_top(probs, labels, **rest)
+    number = len(top) if weight is None else len(as_numpy(weight, "sample_weight"))
+    given = len(open_floats(confidence, "confidence", (1,)))
+    if given != number:
+        raise ValueError(f"{given} confidences for {number} rows of probs: expected one a row")
+    return Top(counted(open_scores(confidence, "confidence", weight), weight), top.correct, top.weight)
+
+
+def open_event(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:
+    """Forecasts and events: confidence and correctness, or scores of class 1 and whether that is the label."""
+    rows: Any = None if isinstance(probs, Top | Prediction) or _is_top(entry) else probs
+    shape: tuple[int, ...] = rows.shape if hasattr(rows, "shape") else as_numpy(rows, "probs").shape
+    if len(shape) == 1 or shape[1:] == (1,):
+        samples = open_samples(probs, labels, **entry)
+        return Top(np.asarray(samples.probs)[:, 1], samples.labels == 1, samples.weight)
+    return open_top(probs, labels, **entry)
+
+
+def _is_top(entry: Any) -> bool:
+    return entry.get("confidence") is not None or entry.get("correct") is not None
+
+
+def refuse(other: Any) -> None:
+    """Raise for keywords that no entry has."""
+    unknown = [name for name in other if name not in Entry.__annotations__]
+    if "groups" in unknown:
+        raise TypeError("this takes no groups, for it is no number: call it with the samples of one group")
+    if unknown:
+        expected = "confidence, correct, sample_weight, classes or an option of its own"
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}: expected {expected}")
+
+
+def _refuse_two_entries(probs: object, labels: object) -> None:
     """Raise where confidence and correctness are given beside what they would be read from."""
     if probs is not None or labels is not None:
         given = "probs" if probs is not None else "labels"
@@ -104,3 +173,55 @@ def counted(values: Array, sample_weight: ArrayLike | None) -> Array:
     """What belongs to the samples of a weight above 0."""
     weight = open_weight(sample_weight, len(values))
     return values if weight is None or weight.all() else values[np.flatnonzero(weight)]
+
+
+def _open_labels(labels: LabelsLike, samples: Samples, classes: Classes | None) -> Array:
+    """Class numbers of the samples, after one label for every row that was given was found."""
+    array, num_classes = as_numpy(labels, "labels"), samples.num_classes
+    if array.ndim != 1:
+        hint = "take .argmax(1) of one-hot labels, .squeeze(1) of a column"
+        raise ValueError(f"labels have shape {array.shape}, expected ({samples.num_given},): {hint}")
+    if len(array) != samples.num_given:
+        raise ValueError(f"{len(array)} labels for {samples.num_given} rows of probs: expected one label a row")
+    array = array if samples.positions is None else array[samples.positions]
+    if classes is not None:
+        array = _numbered(array, class_names(classes, num_classes))
+    if array.dtype.kind not in ("iub" if num_classes == 2 else "iu"):
+        hint = "convert them to integers, or name the columns with classes=[...]"
+        raise ValueError(f"labels have dtype {array.dtype}, expected class numbers: {hint}")
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= num_classes:
+        above = "do labels start at 0, are all classes in probs?"
+        wrong, hint = (low, "drop unlabelled samples first") if low < 0 else (high, above)
+        raise ValueError(f"labels hold {wrong}, expected 0 to {num_classes - 1} for {num_classes} classes: {hint}")
+    return array.astype(np.intp, copy=False)
+
+
+def class_names(classes: Classes, num_classes: int) -> list[Any]:
+    """The names of the columns, in their order, each once."""
+    given: Any = [classes] if isinstance(classes, str) else classes
+    if not hasattr(given, "__len__") or isinstance(given, set | frozenset):
+        raise ValueError(f"classes={given!r}, expected the names in the order of the columns: pass a list")
+    names: list[Any] = given.tolist() if hasattr(given, "tolist") else list(given)
+    if len(names) != num_classes:
+        given = f"classes holds {len(names)} names for {num_classes} classes"
+        raise ValueError(f"{given}: expected one for each column of probs, in their order")
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise ValueError(f"classes holds {twice[0]!r} twice: expected the name of each column once")
+    return names
+
+
+def _numbered(labels: Array, names: list[Any]) -> Array:
+    """The place of each label among the names; numbers beside names that are strings are class numbers already."""
+    if labels.dtype.kind in "biu" and all(isinstance(name, str) for name in names):
+        return labels
+    place = {name: number for number, name in enumerate(names)}
+    try:
+        return np.array([place[label] for label in labels.tolist()], np.intp)
+    except KeyError as error:
+        wrong: Any = error.args[0]
+    close = get_close_matches(str(wrong), map(str, names), n=1)
+    listed = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {listed}"
+    raise ValueError(f"labels hold {wrong!r}, which is not among the {len(names)} names in classes: {hint}")

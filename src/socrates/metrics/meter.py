@@ -10,8 +10,7 @@ import torch
 
 from .arrays import ArrayLike, check_positive
 from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from .inputs import LabelsLike, TopLike, open_samples, open_top
-from .labels import Classes
+from .inputs import Classes, LabelsLike, TopLike, open_samples, open_top
 from .samples import Array, Top
 from .scoring import brier_of_each, nll_of_each
 
@@ -153,7 +152,7 @@ class CalibrationMeter:
         at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
         size, right = fine.count[at], fine.correct[at]
         part = rank - (reached[at] - size)
-        size = np.maximum(size, 1)
+        size = np.where(size > 0, size, 1)
         most, least = np.minimum(part, right), np.maximum(0, part - (size - right))
         share = part * right / size
         answers = np.maximum(most - share, share - least)

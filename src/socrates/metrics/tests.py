@@ -6,9 +6,8 @@ import numpy as np
 
 from .arrays import ArrayLike
 from .calibration import smooth_ece
-from .inputs import TopLike
-from .labels import Classes, LabelsLike
-from .uncertainty import Metric, drawn_values
+from .inputs import Classes, LabelsLike, TopLike
+from .uncertainty import Metric, drawn_values, given, known_metric, number
 
 # A draw that equals the measured value but for the rounding of sums counts as equal.
 _ROUNDING = 1e-9
@@ -97,11 +96,9 @@ def calibration_test(
     >>> calibration_test(confidence=[0.8] * 200, correct=[1] * 158 + [0] * 42) > 0.5
     True
     """
-    if not callable(metric):
-        raise ValueError(f"metric={metric!r}, expected a function such as smooth_ece or ece: pass it without quotes")
-    given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
-    entry = {name: value for name, value in given.items() if value is not None}
-    statistic = float(metric(probs, labels, **entry))
+    entry = given(confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
+    known_metric(metric)
+    statistic = number(metric, metric(probs, labels, **entry))
     draws = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
     num_above = int((draws >= statistic - _ROUNDING).sum())
     return CalibrationTest((1 + num_above) / (1 + len(draws)), statistic, float(np.mean(draws)))
