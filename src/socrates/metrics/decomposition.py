@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from .binning import grouped
-from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_event, refuse
+from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_event, refuse_unknown
 from .samples import Array
 from .scoring import brier, nll
 
@@ -58,7 +58,7 @@ def decompose(
     measure = next((each for each in (nll, brier) if score in (each, each.__name__)), None)
     if measure is None:
         raise ValueError(f"score={score!r}, expected 'nll' or 'brier', which a split like this is defined for")
-    refuse(shared)
+    refuse_unknown(shared)
     total = measure(probs, labels, **shared)
     try:
         refinement = measure(recalibrated, labels, **shared)

@@ -5,7 +5,7 @@ Labels are class numbers, booleans of two classes, or the names of classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
@@ -42,22 +42,18 @@ class Entry(Ranked, total=False):
 
 
 def open_samples(
-    probs: TopLike | None,
-    labels: LabelsLike | None,
-    num_classes: int | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
-    **other: Any,
+    probs: TopLike | None, labels: LabelsLike | None, num_classes: int | None = None, **entry: Unpack[Entry]
 ) -> Samples:
     """Check kinds, shapes and labels; the values of the rows are checked on the way, as the chunks are read."""
-    if isinstance(probs, Top) or _is_top(other):
+    if is_top(probs, entry):
         raise ValueError("got confidence and correctness alone, expected (N, C) probabilities: this metric reads them")
-    refuse(other)
-    samples = open_probs(probs, sample_weight).leading(num_classes)
+    refuse_unknown(entry)
+    samples = open_probs(probs, entry.get("sample_weight")).leading(num_classes)
     if labels is None:
         raise ValueError("got probs without labels: expected both")
-    samples.labels = _open_labels(labels, samples, classes)
+    classes = entry.get("classes")
+    samples.names = None if classes is None else _class_names(classes, samples.num_classes)
+    samples.labels = _open_labels(labels, samples)
     return samples
 
 
@@ -95,18 +91,11 @@ def _of_prediction(prediction: Prediction) -> Samples:
     return Samples(array, labels, prediction.num_classes, (confidence, predicted), prediction)
 
 
-def open_top(
-    probs: TopLike | None = None,
-    labels: LabelsLike | None = None,
-    *,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    **shared: Unpack[Shared],
-) -> Top:
+def open_top(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:
     """Confidence and correctness: as they are, or of rows and labels."""
-    weight = shared.get("sample_weight")
+    refuse_unknown(entry)
+    confidence, correct, weight = entry.get("confidence"), entry.get("correct"), entry.get("sample_weight")
     if confidence is not None or correct is not None:
-        refuse(shared)
         _refuse_two_entries(probs, labels)
         if confidence is None or correct is None:
             given, other = ("correct", "confidence") if confidence is None else ("confidence", "correct")
@@ -115,15 +104,12 @@ def open_top(
     if (labels is None) != isinstance(probs, Top):
         given = "labels beside a Top, which knows what is right" if labels is not None else "probs without labels"
         raise ValueError(f"got {given}: expected (probs, labels), or confidence=... and correct=... alone")
-    if isinstance(probs, Top):
-        refuse(shared)
-        return probs.weighted(weight)
-    return open_samples(probs, labels, **shared).top()
+    return probs.weighted(weight) if isinstance(probs, Top) else open_samples(probs, labels, **entry).top()
 
 
 def open_ranked(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:
     """Correctness, and the scores to rank by in the place of confidence: any finite numbers will do."""
-    confidence, correct, weight = (entry.get(name) for name in ("confidence", "correct", "sample_weight"))
+    confidence, correct, weight = entry.get("confidence"), entry.get("correct"), entry.get("sample_weight")
     if confidence is None:
         return open_top(probs, labels, **entry)
     if correct is not None:
@@ -140,7 +126,7 @@ def open_ranked(probs: TopLike | None = None, labels: LabelsLike | None = None, 
 
 def open_event(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:
     """Forecasts and events: confidence and correctness, or scores of class 1 and whether that is the label."""
-    rows: Any = None if isinstance(probs, Top | Prediction) or _is_top(entry) else probs
+    rows: Any = None if isinstance(probs, Prediction) or is_top(probs, entry) else probs
     shape: tuple[int, ...] = rows.shape if hasattr(rows, "shape") else as_numpy(rows, "probs").shape
     if len(shape) == 1 or shape[1:] == (1,):
         samples = open_samples(probs, labels, **entry)
@@ -148,18 +134,19 @@ def open_event(probs: TopLike | None = None, labels: LabelsLike | None = None, *
     return open_top(probs, labels, **entry)
 
 
-def _is_top(entry: Any) -> bool:
-    return entry.get("confidence") is not None or entry.get("correct") is not None
+def is_top(probs: object, entry: Entry) -> bool:
+    """Whether confidence and correctness are all that is given."""
+    return isinstance(probs, Top) or entry.get("confidence") is not None or entry.get("correct") is not None
 
 
-def refuse(other: Any) -> None:
+def refuse_unknown(entry: Mapping[str, Any]) -> None:
     """Raise for keywords that no entry has."""
-    unknown = [name for name in other if name not in Entry.__annotations__]
+    unknown = entry.keys() - Entry.__annotations__.keys()
     if "groups" in unknown:
         raise TypeError("this takes no groups, for it is no number: call it with the samples of one group")
     if unknown:
         expected = "confidence, correct, sample_weight, classes or an option of its own"
-        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}: expected {expected}")
+        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}: expected {expected}")
 
 
 def _refuse_two_entries(probs: object, labels: object) -> None:
@@ -175,7 +162,7 @@ def counted(values: Array, sample_weight: ArrayLike | None) -> Array:
     return values if weight is None or weight.all() else values[np.flatnonzero(weight)]
 
 
-def _open_labels(labels: LabelsLike, samples: Samples, classes: Classes | None) -> Array:
+def _open_labels(labels: LabelsLike, samples: Samples) -> Array:
     """Class numbers of the samples, after one label for every row that was given was found."""
     array, num_classes = as_numpy(labels, "labels"), samples.num_classes
     if array.ndim != 1:
@@ -184,8 +171,7 @@ def _open_labels(labels: LabelsLike, samples: Samples, classes: Classes | None) 
     if len(array) != samples.num_given:
         raise ValueError(f"{len(array)} labels for {samples.num_given} rows of probs: expected one label a row")
     array = array if samples.positions is None else array[samples.positions]
-    if classes is not None:
-        array = _numbered(array, class_names(classes, num_classes))
+    array = array if samples.names is None else _numbered(array, samples.names)
     if array.dtype.kind not in ("iub" if num_classes == 2 else "iu"):
         hint = "convert them to integers, or name the columns with classes=[...]"
         raise ValueError(f"labels have dtype {array.dtype}, expected class numbers: {hint}")
@@ -197,7 +183,7 @@ def _open_labels(labels: LabelsLike, samples: Samples, classes: Classes | None) 
     return array.astype(np.intp, copy=False)
 
 
-def class_names(classes: Classes, num_classes: int) -> list[Any]:
+def _class_names(classes: Classes, num_classes: int) -> list[Any]:
     """The names of the columns, in their order, each once."""
     given: Any = [classes] if isinstance(classes, str) else classes
     if not hasattr(given, "__len__") or isinstance(given, set | frozenset):

@@ -102,6 +102,7 @@ class Samples:
     answers: tuple[Array, Array] | None = None  # confidence and predicted class, as a Prediction gave them
     prediction: Prediction | None = None
     weight: Array | None = None  # (N,) float64 above 0; None where every row counts once
+    names: list[Any] | None = None  # of the classes
     positions: Array | None = None  # of the rows among those given, where these are a part of them
     num_given: int = 0
     checked: bool = False  # whether the values of all rows are known to be good

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import ArrayLike
 from .calibration import smooth_ece
-from .inputs import Classes, LabelsLike, TopLike
+from .inputs import Entry, LabelsLike, TopLike, Unpack
 from .uncertainty import Metric, drawn_values, given, known_metric, number
 
 # A draw that equals the measured value but for the rounding of sums counts as equal.
@@ -55,10 +54,7 @@ def calibration_test(
     *,
     num_draws: int = 1000,
     seed: int = 0,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    **entry: Unpack[Entry],
 ) -> CalibrationTest:
     """How likely a calibrated model is to measure as large an error as this one, or a larger one.
 
@@ -96,9 +92,8 @@ def calibration_test(
     >>> calibration_test(confidence=[0.8] * 200, correct=[1] * 158 + [0] * 42) > 0.5
     True
     """
-    entry = given(confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
     known_metric(metric)
-    statistic = number(metric, metric(probs, labels, **entry))
-    draws = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
+    statistic = number(metric, metric(probs, labels, **given(**entry)))
+    draws = drawn_values(metric, probs, num_draws, seed, entry.get("confidence"), entry.get("sample_weight"))
     num_above = int((draws >= statistic - _ROUNDING).sum())
     return CalibrationTest((1 + num_above) / (1 + len(draws)), statistic, float(np.mean(draws)))

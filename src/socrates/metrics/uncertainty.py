@@ -12,7 +12,7 @@ import numpy as np
 
 from .arrays import ArrayLike, check_positive, check_share, open_scores, random_numbers
 from .entry import Door
-from .inputs import Classes, LabelsLike, TopLike, open_probs, open_samples
+from .inputs import LabelsLike, Ranked, TopLike, Unpack, open_probs, open_samples, refuse_unknown
 from .samples import Array, Samples, Top, take_rows
 
 Metric = Callable[..., float]
@@ -41,11 +41,9 @@ def bootstrap(
     *,
     num_resamples: int = 1000,
     confidence: float | ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
     level: float = 0.95,
     seed: int = 0,
+    **entry: Unpack[Ranked],
 ) -> Interval:
     """Confidence interval of a metric over resamples of the samples, drawn with replacement.
 
@@ -101,8 +99,8 @@ def bootstrap(
     if confidence is not None and np.ndim(cast("Any", confidence)) == 0:
         name, level, confidence = "confidence", cast("float", confidence), None
     check_share(name, level, "a share between 0 and 1, such as 0.95")
-    entry = given(confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
-    num_samples, value_at = _of_index(metric, probs, labels, entry)
+    refuse_unknown(entry)
+    num_samples, value_at = _of_index(metric, probs, labels, given(confidence=confidence, **entry))
     estimate = number(metric, value_at(None))  # before the resamples: its errors name the rows as they were given
     rng = random_numbers(seed)
     resamples = (rng.integers(0, num_samples, num_samples) for _ in range(num_resamples))
@@ -144,17 +142,17 @@ def floor(
     """
     if quantile is not None:
         check_share("quantile", quantile, "None or a share from 0 to 1", zero=True, one=True)
-    values = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
+    values = drawn_values(metric, probs, num_draws, seed, confidence, sample_weight)
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
 
 def drawn_values(
     metric: Metric,
     probs: TopLike | None,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
     num_draws: int,
     seed: int,
+    confidence: ArrayLike | None,
+    sample_weight: ArrayLike | None,
 ) -> Array:
     """The metric of each set of labels that is drawn from the probabilities; see `floor`."""
     check_positive("num_draws", num_draws)

@@ -10,17 +10,7 @@ import numpy as np
 
 from .arrays import Array, check_positive, check_share
 from .groups import Groups, named_groups
-from .inputs import (
-    Entry,
-    LabelsLike,
-    ProbsLike,
-    Shared,
-    TopLike,
-    Unpack,
-    class_names,
-    open_samples,
-    open_top,
-)
+from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_samples, open_top
 from .samples import Top
 
 _HALVINGS = 50
@@ -69,12 +59,7 @@ class GroupGap:
 
 
 def worst_classes(
-    probs: ProbsLike,
-    labels: LabelsLike,
-    *,
-    level: float = 0.95,
-    limit: int | None = None,
-    **shared: Unpack[Shared],
+    probs: ProbsLike, labels: LabelsLike, *, level: float = 0.95, limit: int | None = None, **shared: Unpack[Shared]
 ) -> list[GroupGap]:
     """The classes whose answers are most surely too sure or not sure enough, the worst first.
 
@@ -98,9 +83,7 @@ def worst_classes(
     """
     samples = open_samples(probs, labels, **shared)
     predicted = samples.each(_first_largest) if samples.answers is None else samples.answers[1]
-    classes, number = shared.get("classes"), samples.num_classes
-    names = [*(range(number) if classes is None else class_names(classes, number)), "unknown"]
-    return _worst(samples.top(), predicted, names, level, limit)
+    return _worst(samples.top(), predicted, [*(samples.names or range(samples.num_classes)), "unknown"], level, limit)
 
 
 def worst_groups(
