@@ -1,5 +1,6 @@
 """Calls that cannot be answered, and the words that say so: what was given, what was expected, what to do."""
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -107,6 +108,11 @@ def test_what_is_no_number_takes_no_groups(judge):
         judge(ROWS, LABELS, groups=["a", "b"])
     with pytest.raises(TypeError, match="unexpected keyword argument 'bins': expected confidence, correct"):
         judge(ROWS, LABELS, bins=3)
+
+
+@pytest.mark.parametrize("function", [bootstrap, calibration_test, corp, reliability, CalibrationMeter.update])
+def test_help_names_every_keyword(function):
+    assert {"confidence", "correct", "sample_weight", "classes"} <= inspect.signature(function).parameters.keys()
 
 
 def test_too_many_positional_arguments_are_counted_as_they_were_given():

@@ -14,11 +14,8 @@ from inspect import Parameter, Signature, signature
 from typing import Any, Protocol, overload
 
 from .groups import Groups, GroupTable, by_group
-from .inputs import Entry, LabelsLike, TopLike, Unpack, open_ranked, open_samples, open_top
+from .inputs import Entry, LabelsLike, Ranked, Shared, TopLike, Unpack, keywords_of, open_ranked, open_samples, open_top
 from .samples import weighted_mean
-
-_SHARED = {"sample_weight": "ArrayLike | None", "classes": "Classes | None"}
-_ENTRY = {"confidence": "ArrayLike | None", "correct": "ArrayLike | None", **_SHARED}
 
 
 class Options(Entry, total=False):
@@ -51,16 +48,21 @@ class Door:
     Args:
         read: the metric of checked samples.
         open: `open(probs, labels, **entry)` gives these samples.
-        takes: the keywords that it takes, with their types.
-        last: the one of them that may also be the last positional argument.
+        entry: the keywords that it takes.
+        last: one of them, or one more, that may also be the last positional argument.
         of_each: whether `read` gives one value a sample, of which the metric is the mean.
     """
 
     read: Callable[..., Any]
     open: Callable[..., Any]
-    takes: dict[str, str]
+    entry: type
     last: str | None
     of_each: bool
+
+    @property
+    def takes(self) -> set[str]:
+        """The names of what it opens, which are not options of the metric itself."""
+        return {*self.entry.__annotations__, *([self.last] if self.last else [])}
 
     def at(self, opened: Any, *args: Any, **options: Any) -> Callable[[Any], Any]:
         """The metric as a function of the positions of some samples; None stands for all of them."""
@@ -76,13 +78,13 @@ class Door:
 
 
 def _metric_of(
-    open: Callable[..., Any], takes: dict[str, str], last: str | None = None, of_each: bool = False
+    open: Callable[..., Any], entry: type, last: str | None = None, of_each: bool = False
 ) -> Callable[[Callable[..., Any]], Metric]:
     """The decorator that makes a metric public: it takes what its door takes, its own options, and groups."""
 
     def public(read: Callable[..., Any]) -> Any:
-        door, own = Door(read, open, takes, last, of_each), list(signature(read).parameters.values())[1:]
-        name, keys = read.__name__, {*takes, "confidence", "correct"}
+        door, own = Door(read, open, entry, last, of_each), list(signature(read).parameters.values())[1:]
+        name, keys = read.__name__, {*door.takes, "confidence", "correct"}
         most = len(own) + (last is not None)
 
         @wraps(read)
@@ -107,21 +109,21 @@ def _metric_of(
 
 
 # Of confidence and correctness; of correctness in the order of any scores; the mean of one value a row; of all classes.
-top_metric = _metric_of(open_top, _ENTRY)
-rank_metric = _metric_of(open_ranked, _ENTRY, last="confidence")
-mean_metric = _metric_of(open_samples, _SHARED, of_each=True)
-class_metric = _metric_of(open_samples, {"num_classes": "int | None", **_SHARED}, last="num_classes")
+top_metric = _metric_of(open_top, Entry)
+rank_metric = _metric_of(open_ranked, Ranked, last="confidence")
+mean_metric = _metric_of(open_samples, Shared, of_each=True)
+class_metric = _metric_of(open_samples, Shared, last="num_classes")
 
 
 def _signature(door: Door, own: list[Parameter]) -> Signature:
     """What the public metric takes, for `help`."""
     none = " | None" if "correct" in door.takes else ""
     default = None if none and all(option.default is not Parameter.empty for option in own) else Parameter.empty
-    place, types = Parameter.POSITIONAL_OR_KEYWORD, {**door.takes, "groups": "ArrayLike | None"}
-    first = [
-        Parameter(name, place, default=default, annotation=kind + none)
-        for name, kind in (("probs", "TopLike" if none else "ProbsLike"), ("labels", "LabelsLike"))
-    ]
-    last = [Parameter(door.last, place, default=None, annotation=types.pop(door.last))] if door.last else []
-    rest = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in types.items()]
-    return Signature([*first, *own, *last, *rest], return_annotation="float | GroupTable")
+    place, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    types = {"probs": f"TopLike{none}" if none else "ProbsLike", "labels": f"LabelsLike{none}"}
+    first = [Parameter(name, place, default=default, annotation=kind) for name, kind in types.items()]
+    kind = "int | None" if door.last == "num_classes" else "ArrayLike | None"
+    last = [Parameter(door.last, place, default=None, annotation=kind)] if door.last else []
+    groups = Parameter("groups", keyword, default=None, annotation="ArrayLike | None")
+    parameters = [*first, *own, *last, *keywords_of(door.entry), groups]
+    return Signature(parameters, return_annotation="float | GroupTable")

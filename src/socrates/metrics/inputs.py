@@ -6,7 +6,9 @@ Labels are class numbers, booleans of two classes, or the names of classes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
+from inspect import Parameter, signature
 from typing import Any, TypedDict
 
 import numpy as np
@@ -22,23 +24,43 @@ LabelsLike = ArrayLike
 Classes = Sequence[Any] | Array
 
 
+class Entry(TypedDict, total=False):
+    """What metrics of the top class take beside probs and labels, or in their place."""
+
+    confidence: ArrayLike | None
+    correct: ArrayLike | None
+    sample_weight: ArrayLike | None
+    classes: Classes | None
+
+
+class Ranked(TypedDict, total=False):
+    """The same for those that have `confidence` among their positional arguments."""
+
+    correct: ArrayLike | None
+    sample_weight: ArrayLike | None
+    classes: Classes | None
+
+
 class Shared(TypedDict, total=False):
-    """What all metrics take beside probs and labels."""
+    """What metrics of whole rows take beside probs and labels."""
 
     sample_weight: ArrayLike | None
     classes: Classes | None
 
 
-class Ranked(Shared, total=False):
-    """What those take, too, that have `confidence` among their positional arguments."""
+def keywords_of(entry: type) -> list[Parameter]:
+    """The parameters that `**entry: Unpack[...]` stands for."""
+    types = {name: getattr(kind, "__forward_arg__", kind) for name, kind in entry.__annotations__.items()}
+    return [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in types.items()]
 
-    correct: ArrayLike | None
 
-
-class Entry(Ranked, total=False):
-    """What metrics of the top class take, in the place of probs and labels."""
-
-    confidence: ArrayLike | None
+def spell_out(*functions: Any) -> None:
+    """Name each keyword that `**entry: Unpack[...]` stands for in the signatures of functions, for `help`."""
+    entries = {f"Unpack[{entry.__name__}]": entry for entry in (Entry, Ranked, Shared)}
+    for function in functions:
+        *own, rest = signature(function).parameters.values()
+        parameters = [*own, *keywords_of(entries[rest.annotation])]
+        function.__signature__ = signature(function).replace(parameters=parameters)
 
 
 def open_samples(
@@ -87,8 +109,8 @@ def _of_prediction(prediction: Prediction) -> Samples:
     if not len(array) == len(confidence) == len(predicted):
         lengths = f"{len(array)}, {len(confidence)} and {len(predicted)}"
         raise ValueError(f"the Prediction holds {lengths} probs, confidences and classes: make it with predict(logits)")
-    labels = np.zeros(len(array), np.intp)
-    return Samples(array, labels, prediction.num_classes, (confidence, predicted), prediction)
+    prediction = replace(prediction, confidence=confidence, predicted=predicted)
+    return Samples(array, np.zeros(len(array), np.intp), prediction.num_classes, prediction)
 
 
 def open_top(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Top:

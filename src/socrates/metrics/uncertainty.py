@@ -147,18 +147,13 @@ def floor(
 
 
 def drawn_values(
-    metric: Metric,
-    probs: TopLike | None,
-    num_draws: int,
-    seed: int,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
+    metric: Metric, probs: TopLike | None, num_draws: int, seed: int, confidence: Any, sample_weight: Any
 ) -> Array:
     """The metric of each set of labels that is drawn from the probabilities; see `floor`."""
     check_positive("num_draws", num_draws)
     rng = random_numbers(seed)
     keywords, door = known_metric(metric)
-    if door is not None and "correct" in door.takes and not keywords.keys() & door.takes.keys():
+    if door is not None and "correct" in door.takes and not keywords.keys() & door.takes:
         top = _unlabelled(probs, confidence, sample_weight)
         draws = (rng.random(len(top)) < top.confidence for _ in range(num_draws))
         return np.array([door.read(Top(top.confidence, correct, top.weight), **keywords) for correct in draws])

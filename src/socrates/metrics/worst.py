@@ -82,7 +82,8 @@ def worst_classes(
     0: not surely off (-8.5 to 17.0 points) over 40 answers
     """
     samples = open_samples(probs, labels, **shared)
-    predicted = samples.each(_first_largest) if samples.answers is None else samples.answers[1]
+    prediction = samples.prediction
+    predicted = samples.each(_first_largest) if prediction is None else np.asarray(prediction.predicted)
     return _worst(samples.top(), predicted, [*(samples.names or range(samples.num_classes)), "unknown"], level, limit)
 
 
