@@ -53,7 +53,7 @@ def check_share(name: str, value: Any, expected: str, zero: bool = False, one: b
 def random_numbers(seed: int, *stream: int) -> np.random.Generator:
     """The numbers of a seed, or of one of several streams of it."""
     try:
-        return np.random.default_rng([operator.index(seed), *stream] if stream else operator.index(seed))
+        return np.random.default_rng([seed, *stream] if stream else seed)
     except (TypeError, ValueError) as error:
         raise ValueError(f"seed={seed!r}, expected an integer >= 0") from error
 

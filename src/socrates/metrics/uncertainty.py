@@ -242,8 +242,8 @@ def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> 
     for rows, chunk in samples.chunks():
         reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
         if np.abs(reached[:, -1] - 1).max() > 0.05:
-            given = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
-            raise ValueError(f'{given}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
+            sums = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
+            raise ValueError(f'{sums}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
         # Row r is moved to [r, r + 1), so that one search serves all rows.
         row = np.arange(len(chunk))[:, None]
         steps = (reached / reached[:, -1:] + row).ravel()
