@@ -101,6 +101,11 @@ def test_words_say_the_direction_its_size_and_what_is_chance(axes):
 
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)
+def test_no_gap_points_nowhere(draw, axes):
+    assert draw(confidence=[1.0] * 5, correct=[1] * 5, ax=axes).get_title().endswith("\nno gap overall")
+
+
+@pytest.mark.parametrize("draw", OF_SAMPLES)
 def test_a_calibrated_model_is_said_to_be_within_chance_19_times_of_20(draw, axes):
     said = 0
     for seed in range(40):
@@ -346,6 +351,9 @@ def test_a_bad_number_of_bins_is_refused():
     ("intervals", "floors", "message"),
     [
         ({}, None, "there are no intervals"),
+        ([(0.1, 0.0, 0.3)], None, r"there are no labels in \[\(0.1, 0.0, 0.3\)\]: pass \{label: bootstrap"),
+        ({"CE": (0.1, 0.0, 0.3)}, [0.1], r"the floor of CE is \[0.1\], expected a finite value"),
+        ({"CE": (0.1, 0.0, 0.3)}, {"CE": "low"}, "the floor of CE is 'low', expected a finite value"),
         ({"CE": (0.1, 0.2)}, None, r"CE has \(0.1, 0.2\), expected an Interval or"),
         ({"CE": "0.1"}, None, "CE has '0.1', expected an Interval or"),
         ({"CE": (0.1, 0.2, 0.3)}, None, "expected finite low <= estimate <= high"),
@@ -365,6 +373,7 @@ def test_a_bad_forest_is_refused(intervals, floors, message):
     ("points", "message"),
     [
         ({}, "there are no points"),
+        ([(0.1, 0.2)], r"got \[\(0.1, 0.2\)\], expected \(error, ece\) of each label"),
         ({"CE": (0.1,)}, "point 0 has 1 values"),
         ({"CE": (float("nan"), 0.1)}, "NaN and infinity cannot be ranked"),
         ({"CE": (5.2, 3.1)}, r"CE has \(5.2, 3.1\), expected shares from 0 to 1: divide percent by 100"),
@@ -373,6 +382,15 @@ def test_a_bad_forest_is_refused(intervals, floors, message):
 def test_a_bad_plane_is_refused(points, message):
     with pytest.raises(ValueError, match=message):
         plots.pareto(points)
+    assert pyplot.get_fignums() == []
+
+
+@pytest.mark.parametrize("draw", OF_SAMPLES)
+def test_a_keyword_that_no_plot_takes_is_named(draw):
+    with pytest.raises(TypeError, match="takes no groups, for it is no number"):
+        draw(sure_answers(), groups=["a"])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bins': expected confidence, correct"):
+        draw(sure_answers(), bins=3)
     assert pyplot.get_fignums() == []
 
 

@@ -6,6 +6,7 @@ from .calibration import Reliability, ada_ece, cw_ece, debiased_ece, ece, mce, r
 from .decomposition import Corp, Decomposition, corp, decompose
 from .direction import Direction, direction, top_k
 from .groups import GroupTable
+from .inputs import spell_out
 from .meter import CalibrationMeter
 from .ood import aupr, auroc, fpr_at_tpr
 from .predictions import READINGS, Prediction, has_unknown, predict
@@ -15,6 +16,9 @@ from .selective import RiskCoverage, augrc, aurc, coverage_at_risk, risk_coverag
 from .tests import CalibrationTest, calibration_test
 from .uncertainty import Interval, bootstrap, floor
 from .worst import GroupGap, worst_classes, worst_groups
+
+spell_out(bootstrap, calibration_test, corp, decompose, direction, reliability, risk_coverage, top_k)
+spell_out(worst_classes, worst_groups, sets.aps, sets.lac, CalibrationMeter.update)
 
 __all__ = [
     "READINGS", "BinStats", "CalibrationMeter", "CalibrationTest", "Corp", "Decomposition", "Direction", "GroupGap",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,11 @@ _OTHER_ENTRIES = (
 )
 
 
-def open_scores(scores: ArrayLike, name: str, sample_weight: ArrayLike | None = None) -> Array:
+def open_scores(
+    scores: ArrayLike, name: str, sample_weight: ArrayLike | None = None, weight_name: str = "sample_weight"
+) -> Array:
     """A 1-D array of finite float32 or float64 scores."""
-    array = blanked(in_full(open_floats(scores, name, (1,))), sample_weight)
+    array = blanked(in_full(open_floats(scores, name, (1,))), sample_weight, weight_name)
     if not np.isfinite(array).all():
         at = int((~np.isfinite(array)).argmax())
         raise ValueError(f"{name} holds {array[at]} at position {at}, expected finite scores: drop the sample")
@@ -38,14 +40,34 @@ def check_positive(name: str, value: object) -> int:
     return number
 
 
+def check_share(name: str, value: Any, expected: str, zero: bool = False, one: bool = False) -> None:
+    """A number between 0 and 1, or one of these if it may be."""
+    try:
+        fine = 0 < value < 1 or (zero and value == 0) or (one and value == 1)
+    except TypeError:
+        fine = False
+    if not fine:
+        raise ValueError(f"{name}={value!r}, expected {expected}")
+
+
+def random_numbers(seed: int, *stream: int) -> np.random.Generator:
+    """The numbers of a seed, or of one of several streams of it."""
+    try:
+        return np.random.default_rng([seed, *stream] if stream else seed)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"seed={seed!r}, expected an integer >= 0") from error
+
+
 def picked(chunk: Array, column: Array) -> Array:
     """One entry of each row."""
     width = int(chunk.shape[1])
     return np.ravel(chunk).take(np.arange(0, len(chunk) * width, width) + column)
 
 
-def open_floats(values: ArrayLike, name: str, ndims: tuple[int, ...]) -> torch.Tensor | Array:
+def open_floats(values: ArrayLike | None, name: str, ndims: tuple[int, ...]) -> torch.Tensor | Array:
     """A numpy view of float16, float32 or float64, or the bfloat16 tensor itself, of as many dimensions."""
+    if values is None:
+        raise ValueError(f"{name} is None, expected floating point numbers: {_OTHER_ENTRIES}")
     brain = isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16
     array = values.detach().cpu() if isinstance(values, torch.Tensor) and brain else as_numpy(values, name)
     if isinstance(array, np.ndarray) and array.dtype.kind != "f":
@@ -80,9 +102,9 @@ def open_weight(weight: ArrayLike | None, num_samples: int, name: str = "sample_
     return None if (array == 1).all() else array
 
 
-def blanked(values: Array, sample_weight: ArrayLike | None) -> Array:
+def blanked(values: Array, sample_weight: ArrayLike | None, name: str = "sample_weight") -> Array:
     """The values, with 0 for those of weight 0: whatever stood there is left out, and need not pass a check."""
-    weight = open_weight(sample_weight, len(values))
+    weight = open_weight(sample_weight, len(values), name)
     return values if weight is None or weight.all() else np.where(weight > 0, values, values.dtype.type(0))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .binning import BinStats, bin_edges, bin_index, bin_stats, class_bin_stats, equal_mass, grouped
-from .entry import class_metric, top_curve, top_metric
+from .entry import class_metric, top_metric
+from .inputs import Entry, LabelsLike, TopLike, Unpack, open_top
 from .samples import Array, Samples, Top
 
 # Cells of the grid the residuals are shared out to. Sharing between the two nearest centres keeps their place, so the
@@ -57,8 +58,9 @@ class Reliability:
         return cls(edges[:-1], edges[1:], stats.count, *means)
 
 
-@top_curve
-def reliability(top: Top, num_bins: int = 15) -> Reliability:
+def reliability(
+    probs: TopLike | None = None, labels: LabelsLike | None = None, num_bins: int = 15, **entry: Unpack[Entry]
+) -> Reliability:
     """Count, mean confidence, accuracy and gap of each bin: the numbers of a reliability diagram.
 
     Args: as for `ece`, without groups.
@@ -66,7 +68,7 @@ def reliability(top: Top, num_bins: int = 15) -> Reliability:
     >>> reliability([[0.9, 0.1], [0.6, 0.4]], [0, 1], num_bins=2).accuracy
     array([nan, 0.5])
     """
-    return Reliability.of(bin_stats(top, num_bins))
+    return Reliability.of(bin_stats(open_top(probs, labels, **entry), num_bins))
 
 
 @top_metric

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from .arrays import Array, ArrayLike, as_numpy
 from .binning import grouped
-from .inputs import ProbsLike, TopLike, open_samples, open_top
-from .labels import Classes, LabelsLike
-from .predictions import Prediction
-from .samples import Top
+from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_event, refuse_unknown
+from .samples import Array
 from .scoring import brier, nll
 
 Score = Literal["nll", "brier"] | Callable[..., float]
-_SCORES: dict[object, Callable[..., float]] = {"nll": nll, "brier": brier, nll: nll, brier: brier}
 
 
 @dataclass(frozen=True)
@@ -37,13 +33,7 @@ class Decomposition:
 
 
 def decompose(
-    score: Score,
-    probs: ProbsLike,
-    recalibrated: ProbsLike,
-    labels: LabelsLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    score: Score, probs: ProbsLike, recalibrated: ProbsLike, labels: LabelsLike, **shared: Unpack[Shared]
 ) -> Decomposition:
     """Split a proper score into refinement, the score of the recalibrated probabilities, and calibration, the rest.
 
@@ -65,11 +55,15 @@ def decompose(
     >>> round(parts.total, 3), round(parts.refinement, 3), round(parts.calibration, 3)
     (0.42, 0.375, 0.045)
     """
-    if score not in _SCORES:
+    measure = next((each for each in (nll, brier) if score in (each, each.__name__)), None)
+    if measure is None:
         raise ValueError(f"score={score!r}, expected 'nll' or 'brier', which a split like this is defined for")
-    total, refinement = (
-        _SCORES[score](rows, labels, sample_weight=sample_weight, classes=classes) for rows in (probs, recalibrated)
-    )
+    refuse_unknown(shared)
+    total = measure(probs, labels, **shared)
+    try:
+        refinement = measure(recalibrated, labels, **shared)
+    except ValueError as error:
+        raise ValueError(f"recalibrated cannot be read: {error}") from error
     return Decomposition(total, refinement, total - refinement)
 
 
@@ -103,15 +97,7 @@ class Corp:
         return f"score {self.score:.3f} = {parts}"
 
 
-def corp(
-    probs: TopLike | None = None,
-    labels: LabelsLike | None = None,
-    *,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
-) -> Corp:
+def corp(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Corp:
     """The CORP reliability curve and its split of the Brier score (Dimitriadis, Gneiting and Jordan, 2021).
 
     Forecasts are recalibrated by the best monotone curve, which pools adjacent violators: no number of bins to choose.
@@ -128,9 +114,7 @@ def corp(
     >>> curve.frequency, curve.count
     (array([0.25, 1.  ]), array([4., 2.]))
     """
-    top = open_event(
-        probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes
-    )
+    top = open_event(probs, labels, **entry)
     groups = grouped(top)
     start = pooled(groups.count, groups.correct)
     count, forecast, events = (
@@ -141,22 +125,6 @@ def corp(
     refined, mean = float(share @ (frequency * (1 - frequency))), float(share @ frequency)
     unc = mean * (1 - mean)
     return Corp(score, score - refined, unc - refined, unc, forecast / count, frequency, count)
-
-
-def open_event(
-    probs: TopLike | None = None,
-    labels: LabelsLike | None = None,
-    *,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
-) -> Top:
-    """Forecasts and events: confidence and correctness, or scores of class 1 and whether that is the label."""
-    if _are_scores(probs) and confidence is None and correct is None:
-        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
-        return Top(np.asarray(samples.probs)[:, 1], samples.labels == 1, samples.weight)
-    return open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
 
 
 def pooled(count: Array, total: Array) -> Array:
@@ -172,11 +140,3 @@ def pooled(count: Array, total: Array) -> Array:
             weight, amount = weight + more_weight, amount + more_amount
         pools.append((start, weight, amount))
     return np.array([start for start, _, _ in pools])
-
-
-def _are_scores(probs: Any) -> bool:
-    """Whether these are (N,) or (N, 1) scores of class 1."""
-    if probs is None or isinstance(probs, Top | Prediction):
-        return False
-    shape = probs.shape if hasattr(probs, "shape") else as_numpy(probs, "probs").shape
-    return len(shape) == 1 or shape[1:] == (1,)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Array, ArrayLike, check_positive, picked
+from .arrays import Array, check_positive, picked
 from .binning import bin_stats
-from .entry import top_curve
-from .inputs import ProbsLike, open_samples
-from .labels import Classes, LabelsLike
+from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_samples, open_top
 from .samples import Top
 
 
@@ -48,8 +46,9 @@ class Direction:
         return f"{words}: by {100 * parts[main]:.1f} in some bins, {other} by {100 * parts[other]:.1f} in others"
 
 
-@top_curve
-def direction(top: Top, num_bins: int = 15) -> Direction:
+def direction(
+    probs: TopLike | None = None, labels: LabelsLike | None = None, num_bins: int = 15, **entry: Unpack[Entry]
+) -> Direction:
     """The two parts of the ECE: over + under is `ece`, over - under is mean confidence less accuracy.
 
     Args: as for `ece`, without groups.
@@ -58,19 +57,12 @@ def direction(top: Top, num_bins: int = 15) -> Direction:
     >>> round(parts.over, 4), round(parts.under, 4), round(parts.signed, 4)
     (0.3, 0.05, 0.25)
     """
-    stats = bin_stats(top, num_bins)
+    stats = bin_stats(open_top(probs, labels, **entry), num_bins)
     gap = (stats.confidence - stats.correct) / stats.count.sum()
     return Direction(over=float(gap[gap > 0].sum()), under=float(np.abs(gap[gap < 0]).sum()))
 
 
-def top_k(
-    probs: ProbsLike,
-    labels: LabelsLike,
-    k: int,
-    *,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
-) -> Top:
+def top_k(probs: ProbsLike, labels: LabelsLike, k: int, **shared: Unpack[Shared]) -> Top:
     """The k most probable classes as one answer: `ece(top_k(probs, labels, 5))` is the ECE of the top five.
 
     The confidence is the sum of their probabilities, and the answer is right if the label is among them; of equal
@@ -87,7 +79,7 @@ def top_k(
     >>> top.confidence, top.correct
     (array([0.8, 0.9]), array([ True, False]))
     """
-    samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+    samples = open_samples(probs, labels, **shared)
     num_columns = int(samples.probs.shape[1])
     if check_positive("k", k) > num_columns:
         raise ValueError(f"k={k}, expected at most the {num_columns} classes of probs")

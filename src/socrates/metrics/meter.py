@@ -10,8 +10,7 @@ import torch
 
 from .arrays import ArrayLike, check_positive
 from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from .inputs import LabelsLike, TopLike, open_samples, open_top
-from .labels import Classes
+from .inputs import Entry, LabelsLike, TopLike, Unpack, is_top, open_samples, open_top
 from .samples import Array, Top
 from .scoring import brier_of_each, nll_of_each
 
@@ -56,16 +55,7 @@ class CalibrationMeter:
             shapes["class_bins"] = (3, self.num_classes, self.num_bins)
         self._sums: dict[str, Array] = {name: np.zeros(shape) for name, shape in shapes.items()}
 
-    def update(
-        self,
-        probs: TopLike | None = None,
-        labels: LabelsLike | None = None,
-        *,
-        confidence: ArrayLike | None = None,
-        correct: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        classes: Classes | None = None,
-    ) -> None:
+    def update(self, probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> None:
         """Add a batch; on bad input nothing is added.
 
         Args: as for `ece`. Of confidence and correctness alone `nll`, `brier` and `cw_ece` cannot be known: a meter
@@ -77,11 +67,10 @@ class CalibrationMeter:
         >>> meter.compute()["count"]
         3.0
         """
-        if confidence is not None or correct is not None or isinstance(probs, Top):
-            top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight)
-            self._add({**self._top_sums(top), "scores": np.full(2, np.nan)})
+        if is_top(probs, entry):
+            self._add({**self._top_sums(open_top(probs, labels, **entry)), "scores": np.full(2, np.nan)})
             return
-        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+        samples = open_samples(probs, labels, **entry)
         if self.num_classes not in (None, samples.num_classes):
             given = f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}"
             raise ValueError(f"{given}: make it with CalibrationMeter(num_classes={samples.num_classes})")
@@ -153,7 +142,7 @@ class CalibrationMeter:
         at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
         size, right = fine.count[at], fine.correct[at]
         part = rank - (reached[at] - size)
-        size = np.maximum(size, 1)
+        size = np.where(size > 0, size, 1)
         most, least = np.minimum(part, right), np.maximum(0, part - (size - right))
         share = part * right / size
         answers = np.maximum(most - share, share - least)

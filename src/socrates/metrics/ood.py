@@ -1,8 +1,10 @@
 """Telling known from unknown by a score: the known class is the positive one, and known samples score higher."""
 
+from typing import Any
+
 import numpy as np
 
-from .arrays import Array, ArrayLike, open_scores, open_weight
+from .arrays import Array, ArrayLike, check_share, open_scores, open_weight
 from .samples import weighted_mean
 
 Weights = tuple[ArrayLike | None, ArrayLike | None]
@@ -55,8 +57,7 @@ def fpr_at_tpr(
     >>> fpr_at_tpr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4], tpr=0.6)
     0.0
     """
-    if not 0 < tpr <= 1:
-        raise ValueError(f"tpr={tpr!r}, expected a share above 0 and up to 1")
+    check_share("tpr", tpr, "a share above 0 and up to 1", one=True)
     (positives, _, reached), (negatives, weight, _) = _both(known, unknown, sample_weight)
     # A slack far below 1 / N keeps a share such as 0.95 from failing by rounding.
     enough = np.flatnonzero(1 - reached[:-1] / reached[-1] >= tpr - 1e-12)
@@ -66,16 +67,18 @@ def fpr_at_tpr(
 def _both(
     known: ArrayLike, unknown: ArrayLike, sample_weight: Weights | None
 ) -> tuple[tuple[Array, Array | None, Array], tuple[Array, Array | None, Array]]:
-    weights = (None, None) if sample_weight is None else sample_weight
-    if len(weights) != 2:
-        raise ValueError(f"sample_weight has length {len(weights)}, expected the pair (weights of known, of unknown)")
+    weights: Any = (None, None) if sample_weight is None else sample_weight
+    if not hasattr(weights, "__len__") or len(weights) != 2:
+        given = f"has length {len(weights)}" if hasattr(weights, "__len__") else f"is {weights!r}"
+        raise ValueError(f"sample_weight {given}, expected the pair (weights of known, of unknown)")
     return _ranked(known, "known", weights[0]), _ranked(unknown, "unknown", weights[1])
 
 
 def _ranked(scores: ArrayLike, name: str, sample_weight: ArrayLike | None) -> tuple[Array, Array | None, Array]:
     """The scores in rising order, their weights, and the weight of those before each, with that of all at the end."""
-    array = open_scores(scores, name).astype(np.float64)
-    weight = open_weight(sample_weight, len(array), f"sample_weight of {name}")
+    weight_name = f"sample_weight of {name}"
+    array = open_scores(scores, name, sample_weight, weight_name).astype(np.float64)
+    weight = open_weight(sample_weight, len(array), weight_name)
     order = np.argsort(array) if weight is None else np.flatnonzero(weight)[np.argsort(array[weight > 0])]
     ranked = None if weight is None else weight[order]
     counts = np.ones(len(order)) if ranked is None else ranked

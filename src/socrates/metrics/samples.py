@@ -99,9 +99,9 @@ class Samples:
     probs: torch.Tensor | Array  # (N, C) as given, not copied where that can be avoided
     labels: Array  # (N,) integers in [0, num_classes)
     num_classes: int
-    answers: tuple[Array, Array] | None = None  # confidence and predicted class, as a Prediction gave them
-    prediction: Prediction | None = None
+    prediction: Prediction | None = None  # of these rows, where one was given: it knows confidence and answers
     weight: Array | None = None  # (N,) float64 above 0; None where every row counts once
+    names: list[Any] | None = None  # of the classes
     positions: Array | None = None  # of the rows among those given, where these are a part of them
     num_given: int = 0
     checked: bool = False  # whether the values of all rows are known to be good
@@ -117,7 +117,7 @@ class Samples:
         half = isinstance(self.probs, torch.Tensor) or self.probs.dtype == np.float16
         step = max(16, CHUNK_VALUES // self.probs.shape[1])
         highest = 1 + (HALF_TOLERANCE if half else ROW_SUM_TOLERANCE)
-        lowest = 2 - highest if self.answers is None else 0.0
+        lowest = 2 - highest if self.prediction is None else 0.0
         space = torch.empty(step, self.probs.shape[1]) if half else None  # one for all: fresh memory is slow
         for start in range(0, len(self), step):
             chunk = in_full(self.probs[start : start + step], space)
@@ -145,7 +145,6 @@ class Samples:
             self,
             probs=self.probs[index],
             labels=self.labels[index],
-            answers=None if self.answers is None else (self.answers[0][index], self.answers[1][index]),
             prediction=None if prediction is None else take_rows(prediction, index),
             weight=None if self.weight is None else self.weight[index],
             positions=index if self.positions is None else self.positions[index],
@@ -161,9 +160,8 @@ class Samples:
 
     def _top_of(self, rows: slice, chunk: Array) -> tuple[Array, Array]:
         labels = self.labels[rows]
-        if self.answers is not None:
-            confidence, predicted = self.answers
-            return confidence[rows], predicted[rows] == labels
+        if self.prediction is not None:
+            return np.asarray(self.prediction.confidence)[rows], np.asarray(self.prediction.predicted)[rows] == labels
         best = picked(chunk, labels)
         correct = best > _MAJORITY
         unsure = (~correct).nonzero()[0]

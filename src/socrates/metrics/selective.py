@@ -1,11 +1,15 @@
 """Selective classification: what accuracy remains if the least confident answers are withheld."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import ArrayLike, check_share
 from .binning import grouped
-from .entry import rank_curve, rank_metric
+from .entry import rank_metric
+from .inputs import LabelsLike, Ranked, TopLike, Unpack, open_ranked
 from .samples import Array, Top
 
 
@@ -28,8 +32,12 @@ class RiskCoverage:
     threshold: Array
 
 
-@rank_curve
-def risk_coverage(top: Top) -> RiskCoverage:
+def risk_coverage(
+    probs: TopLike | None = None,
+    labels: LabelsLike | None = None,
+    confidence: ArrayLike | None = None,
+    **entry: Unpack[Ranked],
+) -> RiskCoverage:
     """Share of wrong answers as the answered share grows; samples of equal confidence are answered together.
 
     Args:
@@ -45,6 +53,7 @@ def risk_coverage(top: Top) -> RiskCoverage:
     >>> risk_coverage(confidence=[7.0, -2.0], correct=[True, False]).coverage
     array([0.5, 1. ])
     """
+    top = open_ranked(probs, labels, confidence=confidence, **entry)
     return RiskCoverage(*_curve(top), np.unique(top.confidence)[::-1].astype(np.float64))
 
 
@@ -91,8 +100,7 @@ def coverage_at_risk(top: Top, max_risk: float) -> float:
     >>> coverage_at_risk([[0.9, 0.1], [0.6, 0.4]], [0, 1], max_risk=0.1)
     0.5
     """
-    if not 0 <= max_risk <= 1:
-        raise ValueError(f"max_risk={max_risk!r}, expected a share of wrong answers from 0 to 1")
+    check_share("max_risk", max_risk, "a share of wrong answers from 0 to 1", zero=True, one=True)
     coverage, risk = _curve(top)
     # Shares of integers: a slack far below 1 / N keeps a limit such as 0.1 from failing by rounding.
     return float(coverage[risk <= max_risk + 1e-12].max(initial=0.0))

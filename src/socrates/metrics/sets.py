@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Array, picked
-from .inputs import ProbsLike, open_probs, open_samples
-from .labels import Classes, LabelsLike
+from .arrays import Array, check_share, picked, random_numbers
+from .inputs import LabelsLike, ProbsLike, Shared, Unpack, open_probs, open_samples
 from .samples import Samples
 
 __all__ = ["PredictionSets", "aps", "lac"]
@@ -48,7 +47,7 @@ class PredictionSets:
     alpha: float
     num_samples: int
     num_classes: int
-    seed: int | None = None
+    seed: int = 0
 
     def __repr__(self) -> str:
         name = self.score.__name__.strip("_").removesuffix("_scores")
@@ -59,11 +58,12 @@ class PredictionSets:
         """The sets of these rows: (N, C) booleans, C the number of known classes."""
         samples = open_probs(probs)
         if samples.num_classes != self.num_classes:
-            raise ValueError(f"sets for {self.num_classes} classes, probs has {samples.num_classes}: pass all columns")
+            given = f"sets for {self.num_classes} classes, probs has {samples.num_classes}"
+            raise ValueError(f"{given}: pass all columns, one row a sample")
         return np.concatenate([scores <= self.threshold for scores, _ in _scored(self.score, samples, self.seed, 1)])
 
 
-def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, *, classes: Classes | None = None) -> PredictionSets:
+def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, **shared: Unpack[Shared]) -> PredictionSets:
     """Least ambiguous sets (Sadinle, Lei and Wasserman, 2019): all classes whose probability reaches one threshold.
 
     No sets that are as likely to hold the label are smaller on average. Where no class reaches the threshold the set is
@@ -75,6 +75,7 @@ def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, *, classes: Cl
         labels: (N,) class numbers.
         alpha: the share of labels that may lie outside of their sets.
         classes: names of the columns, where labels are names.
+        sample_weight: refused, for the promise counts samples that are drawn alike.
 
     >>> sets = lac([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], [0, 0, 1, 1], alpha=0.25)
     >>> sets([[0.45, 0.45, 0.1], [0.39, 0.21, 0.4], [0.34, 0.33, 0.33]])
@@ -82,7 +83,7 @@ def lac(probs: ProbsLike, labels: LabelsLike, alpha: float = 0.1, *, classes: Cl
            [False, False,  True],
            [False, False, False]])
     """
-    return _calibrated(_lac_scores, probs, labels, alpha, classes)
+    return _calibrated(_lac_scores, open_samples(probs, labels, **shared), alpha)
 
 
 def aps(
@@ -92,7 +93,7 @@ def aps(
     *,
     randomized: bool = False,
     seed: int = 0,
-    classes: Classes | None = None,
+    **shared: Unpack[Shared],
 ) -> PredictionSets:
     """Adaptive sets (Romano, Sesia and Candes, 2020): the likeliest classes, more of them where the model is unsure.
 
@@ -109,6 +110,7 @@ def aps(
             1 - alpha more exactly, but larger on average, chance decides about the last class, and sets may be empty.
         seed: of that chance, here and where the sets are made.
         classes: names of the columns, where labels are names.
+        sample_weight: refused, as by `lac`.
 
     >>> sets = aps([[0.9, 0.1, 0.0], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.7, 0.2, 0.1]], [0, 0, 1, 1], alpha=0.4)
     >>> sets([[0.45, 0.45, 0.1], [0.6, 0.2, 0.2], [0.3, 0.2, 0.5]])
@@ -116,22 +118,15 @@ def aps(
            [ True, False, False],
            [ True, False,  True]])
     """
-    if randomized:
-        return _calibrated(_randomized_aps_scores, probs, labels, alpha, classes, seed)
-    return _calibrated(_aps_scores, probs, labels, alpha, classes)
+    score = _randomized_aps_scores if randomized else _aps_scores
+    return _calibrated(score, open_samples(probs, labels, **shared), alpha, seed)
 
 
-def _calibrated(
-    score: Score,
-    probs: ProbsLike,
-    labels: LabelsLike,
-    alpha: float,
-    classes: Classes | None,
-    seed: int | None = None,
-) -> PredictionSets:
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha={alpha!r}, expected a share between 0 and 1, such as 0.1 for sets that hold 90 %")
-    samples = open_samples(probs, labels, classes=classes)
+def _calibrated(score: Score, samples: Samples, alpha: float, seed: int = 0) -> PredictionSets:
+    check_share("alpha", alpha, "a share between 0 and 1, such as 0.1 for sets that hold 90 %")
+    if samples.weight is not None:
+        todo = "leave sample_weight out, or draw the rows by their weights first"
+        raise ValueError(f"got weights, expected none: the promise counts samples that are drawn alike: {todo}")
     scores = np.concatenate([picked(every, label) for every, label in _scored(score, samples, seed, 0)])
     # The slack keeps (n + 1)(1 - alpha) from being rounded up where it is a whole number, such as 150 * 0.82.
     rank = math.ceil((len(scores) + 1) * (1 - alpha) - 1e-9)
@@ -158,9 +153,9 @@ def _randomized_aps_scores(rows: Array, uniform: Array) -> Array:
     return _aps_scores(rows, uniform) + uniform[:, None] * rows
 
 
-def _scored(score: Score, samples: Samples, seed: int | None, stream: int) -> Iterator[tuple[Array, Array]]:
+def _scored(score: Score, samples: Samples, seed: int, stream: int) -> Iterator[tuple[Array, Array]]:
     """The scores of all known classes, with the labels, by chunks; sets have a stream of chance apart from scores'."""
-    rng = None if seed is None else np.random.default_rng([seed, stream])
+    rng = random_numbers(seed, stream)
     for rows, chunk in samples.chunks():
         known = chunk[:, : samples.num_classes].astype(np.float64)
-        yield score(known, np.zeros(len(known)) if rng is None else rng.random(len(known))), samples.labels[rows]
+        yield score(known, rng.random(len(known))), samples.labels[rows]

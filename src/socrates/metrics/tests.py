@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import ArrayLike
 from .calibration import smooth_ece
-from .inputs import TopLike
-from .labels import Classes, LabelsLike
-from .uncertainty import Metric, drawn_values
+from .inputs import Entry, LabelsLike, TopLike, Unpack
+from .uncertainty import Metric, drawn_values, given, known_metric, number
 
 # A draw that equals the measured value but for the rounding of sums counts as equal.
 _ROUNDING = 1e-9
@@ -56,10 +54,7 @@ def calibration_test(
     *,
     num_draws: int = 1000,
     seed: int = 0,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    **entry: Unpack[Entry],
 ) -> CalibrationTest:
     """How likely a calibrated model is to measure as large an error as this one, or a larger one.
 
@@ -97,11 +92,8 @@ def calibration_test(
     >>> calibration_test(confidence=[0.8] * 200, correct=[1] * 158 + [0] * 42) > 0.5
     True
     """
-    if not callable(metric):
-        raise ValueError(f"metric={metric!r}, expected a function such as smooth_ece or ece: pass it without quotes")
-    given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
-    entry = {name: value for name, value in given.items() if value is not None}
-    statistic = float(metric(probs, labels, **entry))
-    draws = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
+    known_metric(metric)
+    statistic = number(metric, metric(probs, labels, **given(**entry)))
+    draws = drawn_values(metric, probs, num_draws, seed, entry.get("confidence"), entry.get("sample_weight"))
     num_above = int((draws >= statistic - _ROUNDING).sum())
     return CalibrationTest((1 + num_above) / (1 + len(draws)), statistic, float(np.mean(draws)))

@@ -10,10 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from .arrays import ArrayLike, check_positive
+from .arrays import ArrayLike, check_positive, check_share, open_scores, random_numbers
 from .entry import Door
-from .inputs import ROWS_NEEDED, LabelsLike, TopLike, open_probs, open_samples
-from .labels import Classes
+from .inputs import LabelsLike, Ranked, TopLike, Unpack, open_probs, open_samples, refuse_unknown
 from .samples import Array, Samples, Top, take_rows
 
 Metric = Callable[..., float]
@@ -42,11 +41,9 @@ def bootstrap(
     *,
     num_resamples: int = 1000,
     confidence: float | ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
     level: float = 0.95,
     seed: int = 0,
+    **entry: Unpack[Ranked],
 ) -> Interval:
     """Confidence interval of a metric over resamples of the samples, drawn with replacement.
 
@@ -99,15 +96,13 @@ def bootstrap(
     """
     check_positive("num_resamples", num_resamples)
     name = "level"
-    if np.isscalar(confidence):
+    if confidence is not None and np.ndim(cast("Any", confidence)) == 0:
         name, level, confidence = "confidence", cast("float", confidence), None
-    if not 0 < level < 1:
-        raise ValueError(f"{name}={level!r}, expected a share between 0 and 1, such as 0.95")
-    given = {"confidence": confidence, "correct": correct, "sample_weight": sample_weight, "classes": classes}
-    entry = {name: value for name, value in given.items() if value is not None}
-    num_samples, value_at = _of_index(metric, probs, labels, entry)
-    estimate = float(value_at(None))  # before the resamples: its errors name the rows as they were given
-    rng = np.random.default_rng(seed)
+    check_share(name, level, "a share between 0 and 1, such as 0.95")
+    refuse_unknown(entry)
+    num_samples, value_at = _of_index(metric, probs, labels, given(confidence=confidence, **entry))
+    estimate = number(metric, value_at(None))  # before the resamples: its errors name the rows as they were given
+    rng = random_numbers(seed)
     resamples = (rng.integers(0, num_samples, num_samples) for _ in range(num_resamples))
     return _interval(estimate, np.array([float(value_at(index)) for index in resamples]), level)
 
@@ -145,33 +140,43 @@ def floor(
     >>> round(floor(ece, [[0.7, 0.3]] * 100), 2)
     0.04
     """
-    if quantile is not None and not 0 <= quantile <= 1:
-        raise ValueError(f"quantile={quantile!r}, expected None or a share from 0 to 1")
-    values = drawn_values(metric, probs, confidence, sample_weight, num_draws, seed)
+    if quantile is not None:
+        check_share("quantile", quantile, "None or a share from 0 to 1", zero=True, one=True)
+    values = drawn_values(metric, probs, num_draws, seed, confidence, sample_weight)
     return float(np.mean(values) if quantile is None else np.quantile(values, quantile))
 
 
 def drawn_values(
-    metric: Metric,
-    probs: TopLike | None,
-    confidence: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    num_draws: int,
-    seed: int,
+    metric: Metric, probs: TopLike | None, num_draws: int, seed: int, confidence: Any, sample_weight: Any
 ) -> Array:
     """The metric of each set of labels that is drawn from the probabilities; see `floor`."""
     check_positive("num_draws", num_draws)
-    rng = np.random.default_rng(seed)
-    keywords, door = _known(metric)
-    if door is not None and door.of_top and not keywords.keys() & door.takes.keys():
+    rng = random_numbers(seed)
+    keywords, door = known_metric(metric)
+    if door is not None and "correct" in door.takes and not keywords.keys() & door.takes:
         top = _unlabelled(probs, confidence, sample_weight)
         draws = (rng.random(len(top)) < top.confidence for _ in range(num_draws))
-        return np.array([door.at(Top(top.confidence, correct, top.weight), **keywords)(None) for correct in draws])
+        return np.array([door.read(Top(top.confidence, correct, top.weight), **keywords) for correct in draws])
     if confidence is not None:
-        raise ValueError(ROWS_NEEDED)
+        open_samples(probs, None, confidence=confidence)  # raises, for this metric reads rows
     drawn = _draw_labels(open_probs(probs, sample_weight), num_draws, rng)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    return np.array([float(metric(probs, labels, **weights)) for labels in drawn])
+    weights = given(sample_weight=sample_weight)
+    return np.array([number(metric, metric(probs, labels, **weights)) for labels in drawn])
+
+
+def given(**entry: Any) -> dict[str, Any]:
+    """What is not None: a metric from elsewhere need not know the other keywords."""
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def number(metric: Metric, value: Any) -> float:
+    """The value of a metric as a number."""
+    try:
+        return float(value)
+    except TypeError as error:
+        name, kind = getattr(metric, "__name__", repr(metric)), type(value).__name__
+        todo = "pass a metric such as ece, and without groups"
+        raise ValueError(f"{name} gives a {kind}, expected a metric that gives a number: {todo}") from error
 
 
 def _unlabelled(probs: TopLike | None, confidence: ArrayLike | None, sample_weight: ArrayLike | None) -> Top:
@@ -180,7 +185,7 @@ def _unlabelled(probs: TopLike | None, confidence: ArrayLike | None, sample_weig
         return probs.weighted(sample_weight) if isinstance(probs, Top) else open_probs(probs, sample_weight).top()
     if probs is not None:
         raise ValueError("got probs beside confidence=: expected one of them")
-    return Top.of(confidence, np.zeros(len(cast("Any", confidence))), sample_weight)
+    return Top.of(confidence, np.zeros(len(open_scores(confidence, "confidence", sample_weight))), sample_weight)
 
 
 def _interval(estimate: float, values: Array, confidence: float) -> Interval:
@@ -196,13 +201,11 @@ def _interval(estimate: float, values: Array, confidence: float) -> Interval:
 
 def _of_index(metric: Metric, probs: Any, labels: Any, entry: dict[str, Any]) -> tuple[int, Callable[[Any], float]]:
     """The number of samples, and the metric as a function of the positions of a resample; None stands for all."""
-    keywords, door = _known(metric)
+    keywords, door = known_metric(metric)
     if door is not None:
         entry = {name: value for name, value in keywords.items() if name in door.takes} | entry
         opened = door.open(probs, labels, **entry)
         return len(opened), door.at(opened, **{name: keywords[name] for name in keywords.keys() - entry.keys()})
-    if {"confidence", "correct"} & entry.keys():
-        raise ValueError(ROWS_NEEDED)
     samples = open_samples(probs, labels, **entry)
     shape: Callable[[object], tuple[int, ...]] = cast("Any", np).shape
     per_sample = {name: value for name, value in keywords.items() if shape(value)[:1] == (samples.num_given,)}
@@ -217,10 +220,14 @@ def _of_index(metric: Metric, probs: Any, labels: Any, entry: dict[str, Any]) ->
     return len(samples), of_rows_at
 
 
-def _known(metric: Metric) -> tuple[dict[str, Any], Door | None]:
+def known_metric(metric: Metric) -> tuple[dict[str, Any], Door | None]:
     """The keywords that a partial sets, and how a metric of this package opens and reads its samples."""
     base: Any = metric
+    if not callable(metric):
+        raise ValueError(f"metric={metric!r}, expected a function such as smooth_ece or ece: pass it without quotes")
     if isinstance(metric, partial) and not base.args:
+        if "groups" in base.keywords:
+            raise ValueError("got a metric with groups, expected one number: call this with the samples of each group")
         return base.keywords, getattr(base.func, "door", None)
     return {}, getattr(base, "door", None)
 
@@ -235,8 +242,8 @@ def _draw_labels(samples: Samples, num_draws: int, rng: np.random.Generator) -> 
     for rows, chunk in samples.chunks():
         reached = np.cumsum(chunk[:, : samples.num_classes], axis=1, dtype=np.float64)
         if np.abs(reached[:, -1] - 1).max() > 0.05:
-            given = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
-            raise ValueError(f'{given}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
+            sums = f"rows sum to {reached[:, -1].min():.6g} over the known classes: labels cannot be drawn from them"
+            raise ValueError(f'{sums}, read the unknown class with predict(logits, unknown="renormalize") or "spread"')
         # Row r is moved to [r, r + 1), so that one search serves all rows.
         row = np.arange(len(chunk))[:, None]
         steps = (reached / reached[:, -1:] + row).ravel()

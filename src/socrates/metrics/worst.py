@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, ArrayLike, check_positive
+from .arrays import Array, check_positive, check_share
 from .groups import Groups, named_groups
-from .inputs import ProbsLike, TopLike, open_samples, open_top
-from .labels import Classes, LabelsLike
+from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_samples, open_top
 from .samples import Top
 
 _HALVINGS = 50
@@ -60,13 +59,7 @@ class GroupGap:
 
 
 def worst_classes(
-    probs: ProbsLike,
-    labels: LabelsLike,
-    *,
-    level: float = 0.95,
-    limit: int | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    probs: ProbsLike, labels: LabelsLike, *, level: float = 0.95, limit: int | None = None, **shared: Unpack[Shared]
 ) -> list[GroupGap]:
     """The classes whose answers are most surely too sure or not sure enough, the worst first.
 
@@ -88,11 +81,10 @@ def worst_classes(
     1: overconfident by 40.0 points (19.9 to 58.1) over 40 answers
     0: not surely off (-8.5 to 17.0 points) over 40 answers
     """
-    samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
-    answers = samples.answers
-    predicted = samples.each(_first_largest) if answers is None else answers[1]
-    names = [*(range(samples.num_classes) if classes is None else classes), "unknown"]
-    return _worst(samples.top(), predicted, names, level, limit)
+    samples = open_samples(probs, labels, **shared)
+    prediction = samples.prediction
+    predicted = samples.each(_first_largest) if prediction is None else np.asarray(prediction.predicted)
+    return _worst(samples.top(), predicted, [*(samples.names or range(samples.num_classes)), "unknown"], level, limit)
 
 
 def worst_groups(
@@ -102,10 +94,7 @@ def worst_groups(
     groups: Groups,
     level: float = 0.95,
     limit: int | None = None,
-    confidence: ArrayLike | None = None,
-    correct: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    classes: Classes | None = None,
+    **entry: Unpack[Entry],
 ) -> list[GroupGap]:
     """The groups whose answers are most surely too sure or not sure enough, the worst first.
 
@@ -130,8 +119,8 @@ def worst_groups(
     >>> print(worst_groups(confidence=[0.9] * 60, correct=correct, groups=["day"] * 30 + ["night"] * 30)[0])
     night: overconfident by 30.0 points (9.2 to 53.5) over 30 answers
     """
-    top = open_top(probs, labels, confidence=confidence, correct=correct, sample_weight=sample_weight, classes=classes)
-    names, index = named_groups(groups, len(top))
+    top = open_top(probs, labels, **entry)
+    names, index = named_groups(groups, len(top), entry.get("sample_weight"))
     return _worst(top, index, names, level, limit)
 
 
@@ -140,8 +129,7 @@ def _first_largest(chunk: Array, _: Array) -> Array:
 
 
 def _worst(top: Top, index: Array, names: list[Any], level: float, limit: int | None) -> list[GroupGap]:
-    if not 0 < level < 1:
-        raise ValueError(f"level={level!r}, expected a share between 0 and 1, such as 0.95")
+    check_share("level", level, "a share between 0 and 1, such as 0.95")
     if limit is not None:
         check_positive("limit", limit)
     if top.weight is not None:

@@ -9,8 +9,11 @@ from importlib.util import find_spec
 if find_spec("matplotlib") is None:
     raise ImportError("plots need matplotlib: pip install 'socrates-loss[report]'")
 
+from ..metrics.inputs import spell_out
 from .bins import confidence_histogram, reliability
 from .curves import corp, risk_coverage
 from .methods import forest, pareto
+
+spell_out(confidence_histogram, corp, reliability, risk_coverage)
 
 __all__ = ["confidence_histogram", "corp", "forest", "pareto", "reliability", "risk_coverage"]

@@ -6,32 +6,18 @@ They take what the metrics take: probabilities and labels, or confidence and cor
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from ..metrics.arrays import ArrayLike
 from ..metrics.binning import bin_edges, bin_stats
-from ..metrics.inputs import Classes, LabelsLike, TopLike, open_top
+from ..metrics.inputs import Entry, LabelsLike, TopLike, Unpack, open_top
 from ..metrics.samples import Array
 from .diagram import diagram_of, ece_in_words, gap_in_words
 from .ink import CHANCE, COLOURS, DASH, GREY, INK, draw_reliability, finish, new_axes, percent
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 SHARES = (1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # ticks of a square-root axis, as far as they fit
-
-
-class Entry(TypedDict, total=False):
-    """What every metric of the top class takes beside probs and labels, or in their place."""
-
-    confidence: ArrayLike | None
-    correct: ArrayLike | None
-    sample_weight: ArrayLike | None
-    classes: Classes | None
 
 
 def reliability(
@@ -85,14 +71,13 @@ def confidence_histogram(
     overconfident by 25.0 points
     """
     top = open_top(probs, labels, **entry)
-    bins, data = bin_stats(top, num_bins), diagram_of(top, floor=False)
-    share, wrong = bins.count / bins.count.sum(), (bins.count - bins.correct) / bins.count.sum()
-    right, mean = bins.correct.sum() / bins.count.sum(), bins.confidence.sum() / bins.count.sum()
+    bins, data, edges = bin_stats(top, num_bins), diagram_of(top, floor=False), bin_edges(num_bins)
+    share, correct, confidence = (sums / bins.count.sum() for sums in (bins.count, bins.correct, bins.confidence))
+    right, mean = correct.sum(), confidence.sum()
     axes = new_axes(5.4, 4.2) if ax is None else ax
-    edges = bin_edges(num_bins)
     axes.set_yscale("function", functions=(_root, np.square))
     axes.stairs(share, edges, fill=True, color=COLOURS[0], alpha=0.35, linewidth=0, label="all answers")
-    axes.stairs(wrong, edges, fill=True, color=COLOURS[1], alpha=0.85, linewidth=0, label="wrong answers")
+    axes.stairs(share - correct, edges, fill=True, color=COLOURS[1], alpha=0.85, linewidth=0, label="wrong answers")
     axes.axvspan(mean - data.reach, mean + data.reach, label="95 % by chance", **CHANCE)
     axes.axvline(mean, color=GREY, linewidth=1.3, linestyle=DASH, label="mean confidence")
     axes.axvline(right, color=INK, linewidth=1.3, label="accuracy")

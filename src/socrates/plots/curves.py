@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from .. import metrics
 from ..metrics.binning import bin_edges, bin_stats
-from ..metrics.decomposition import open_event, pooled
-from ..metrics.inputs import LabelsLike, TopLike, open_top
+from ..metrics.decomposition import pooled
+from ..metrics.inputs import Entry, LabelsLike, TopLike, Unpack, open_event, open_top
 from ..metrics.samples import Array, Top
 from .diagram import Z, diagram_of, gap_in_words, weight_of
 from .ink import COLOURS, DASH, GREY, draw_chance, draw_dots, draw_square, draw_strip, finish, new_axes, percent
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from .bins import Entry
 
 MOST_POINTS = 2000  # of a curve: more cannot be seen
 

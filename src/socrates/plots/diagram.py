@@ -115,6 +115,8 @@ def gap_in_words(data: ReliabilityData, over: str = "overconfident", under: str 
     """
     if not data.runs:
         return ""
+    if data.gap == 0:
+        return "no gap overall"
     points = 100 * abs(data.gap)
     amount = f"{points:.1f}" if points >= 0.05 else "less than 0.1"
     within = ", within chance" if abs(data.gap) <= data.reach else ""

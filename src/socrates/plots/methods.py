@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -37,18 +37,12 @@ def forest(
     >>> [text.get_text() for text in axes.texts]
     ['5.00 [4.00, 6.00]', '2.00 [1.00, 3.00]']
     """
+    if not isinstance(intervals, Mapping) or not intervals:
+        given = "no intervals to draw" if isinstance(intervals, Mapping) else f"no labels in {intervals!r}"
+        raise ValueError(f"there are {given}: pass {{label: bootstrap(...)}} or {{label: (estimate, low, high)}}")
     factor = 100 if percent else 1
     values = factor * np.array([_interval(label, interval) for label, interval in intervals.items()])
-    if not len(values):
-        raise ValueError(
-            "there are no intervals to draw: pass {label: bootstrap(...)} or {label: (estimate, low, high)}"
-        )
-    given = floors if isinstance(floors, Mapping) else dict.fromkeys(intervals, floors)
-    if unknown := [label for label in given if label not in intervals]:
-        raise ValueError(f"floors of {unknown} have no interval: expected labels among {[*intervals]}")
-    chances = {label: float(chance) for label, chance in given.items() if chance is not None}
-    if wrong := [label for label, chance in chances.items() if not math.isfinite(chance)]:
-        raise ValueError(f"the floor of {wrong[0]} is {chances[wrong[0]]}, expected a finite value: leave it out")
+    chances = _finite_floors(floors if isinstance(floors, Mapping) else dict.fromkeys(intervals, floors), [*intervals])
     axes = new_axes(5.4, 1.4 + 0.52 * len(values)) if ax is None else ax
     rows = np.arange(len(values))
     estimate, low, high = values.T
@@ -70,6 +64,17 @@ def forest(
         look: dict[str, Any] = {"textcoords": "offset points", "ha": side, "fontsize": "small", "color": INK}
         axes.annotate(text, (middle, row), (0, 6), **look)
     return finish(axes, ax, title)
+
+
+def _finite_floors(floors: Mapping[str, Any], labels: list[str]) -> dict[str, float]:
+    """The floors that are not None, each a finite number of a label."""
+    if unknown := [label for label in floors if label not in labels]:
+        raise ValueError(f"floors of {unknown} have no interval: expected labels among {labels}")
+    found = {label: chance for label, chance in floors.items() if chance is not None}
+    for label, chance in found.items():
+        if not (isinstance(chance, SupportsFloat) and math.isfinite(chance)):
+            raise ValueError(f"the floor of {label} is {chance!r}, expected a finite value: leave it out")
+    return {label: float(chance) for label, chance in found.items()}
 
 
 def _interval(label: str, given: Any) -> tuple[float, float, float]:
@@ -98,6 +103,8 @@ def pareto(points: Mapping[str, Any], *, title: str = "", ax: Axes | None = None
     >>> axes.get_lines()[0].get_xdata()
     array([5., 6.])
     """
+    if not isinstance(points, Mapping):
+        raise ValueError(f"got {points!r}, expected (error, ece) of each label: pass {{label: (error, ece)}}")
     fronts.front(points.values())  # refuses what cannot be ranked
     places: dict[str, tuple[float, float]] = {}
     for label, point in points.items():
