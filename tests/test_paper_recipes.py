@@ -160,7 +160,7 @@ def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tm
         record = {**json.loads(last), "val_accuracy": 1 - error, "val_ece": ece, "val_cw_ece": 0.01}
         path.write_text("\n".join([*before, json.dumps(record)]) + "\n")
     recipes = find_recipes(["hyperparameters"])
-    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out", rule)
+    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out", rule=rule)
     rows = {(row["Method"], row["Hyperparameter"], row["Source"]): row["words"]
             for row in rows_of(tmp_path / "out" / "tables" / "hyperparameters.csv")}  # fmt: skip
     chosen = dict(few[best][0].method.options)["gamma"]

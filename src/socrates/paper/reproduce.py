@@ -51,7 +51,7 @@ class Plan:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:
             failed = error  # what is there is written all the same
-        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, self.rule)
+        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, rule=self.rule)
         return Reproduced(files, len(missing), failed)
 
 
