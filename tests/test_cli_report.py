@@ -104,4 +104,8 @@ def test_finished_runs_are_not_repeated_and_the_table_is_written(run, tmp_path):
     for ending in ("md", "tex", "csv"):
         assert "Laptop scale" in (tmp_path / "laptop" / "tables" / f"beta.{ending}").read_text()
     assert "Laptop scale" in (tmp_path / "laptop" / "runs" / "note.txt").read_text()
+    assert "the Pareto rule l1 (error + ECE) the best" in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
+    code, text = run("reproduce", "beta", "--seeds", "1-2", "--rule", "ece", "--out", tmp_path)
+    assert code == 0, text
+    assert "the Pareto rule ece (ECE alone) the best" in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
     assert (tmp_path / "laptop" / "figures" / "pareto-beta.png").is_file()

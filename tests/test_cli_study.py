@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from typing import get_args, get_type_hints
 
 import pytest
 
-from socrates.cli.commands import Sweep, Tune
+from socrates.cli.commands import Reproduce, Sweep, Tune
 from socrates.cli.options import parse, parse_seeds
 from socrates.cli.studies import grid_of, parse_grid, part_of, read_file, split_options, sweep_experiments
 from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
+from socrates.pareto import RULES
 
 BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
 
@@ -125,6 +127,16 @@ def test_mistakes_are_told_before_any_process(run, tmp_path, no_process, words, 
     assert code == 1
     assert message in re.sub(r"\s+", " ", text)
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [(Tune, ["tune", "digits", "mlp", "ce"]), (Reproduce, ["reproduce", "beta"])]
+)
+def test_the_rules_to_choose_by_are_those_of_the_library(run, no_process, options, words):
+    assert get_args(get_type_hints(options)["rule"]) == tuple(RULES)
+    code, text = run(*words, "--rule", "l2")
+    assert code == 2
+    assert all(word in text for word in ("--rule", "l1", "scaled", "ece"))
 
 
 FILE = """

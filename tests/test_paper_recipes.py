@@ -146,23 +146,25 @@ def test_the_post_hoc_table_holds_the_scaled_values(laptop, tmp_path):
     assert float(printed["mean"]) == find("posthoc", "cifar100-vgg16", "ce+vector", "ece").mean
 
 
-def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tmp_path):
+@pytest.mark.parametrize(("rule", "best"), [("l1", "Focal 3"), ("ece", "Focal 5")])
+def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tmp_path, rule, best):
     scale = LaptopScale()
     wanted = RECIPES["hyperparameters"].wanted(["cifar100-vgg16"], scale, (1,))
     few = {title: runs for title, runs in wanted["cifar100-vgg16"].items() if title.startswith(("Focal ", "Brier "))}
     for title, (run,) in few.items():
         make_run(tmp_path, run, num_test=40, collapsed="every answer is class 3" if title == "Focal 1" else None)
-    values = {"Focal 1": (0.01, 0.001), "Focal 3": (0.05, 0.01)}
+    values = {"Focal 1": (0.01, 0.001), "Focal 3": (0.05, 0.01), "Focal 5": (0.30, 0.005)}
     for title, (error, ece) in values.items():
         path = tmp_path / few[title][0].name / "epochs.jsonl"
         *before, last = path.read_text().splitlines()
         record = {**json.loads(last), "val_accuracy": 1 - error, "val_ece": ece, "val_cw_ece": 0.01}
         path.write_text("\n".join([*before, json.dumps(record)]) + "\n")
     recipes = find_recipes(["hyperparameters"])
-    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out")
+    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out", rule=rule)
     rows = {(row["Method"], row["Hyperparameter"], row["Source"]): row["words"]
             for row in rows_of(tmp_path / "out" / "tables" / "hyperparameters.csv")}  # fmt: skip
-    chosen = dict(few["Focal 3"][0].method.options)["gamma"]
+    chosen = dict(few[best][0].method.options)["gamma"]
+    assert f"nearest to the origin by the rule {rule} (" in (tmp_path / "out/tables/hyperparameters.md").read_text()
     assert rows["Focal", "gamma", "ours"] == f"{chosen:g}"
     assert rows["Focal", "gamma", "published"] == "1"
     assert rows["SAT", "m", "ours"] == "–"

@@ -26,21 +26,46 @@ def result(gamma, *scores, problems=(), failed=False):
     )
 
 
+FOUR = [
+    result(1.0, (0.10, 0.09, 0.05)),
+    result(2.0, (0.12, 0.03, 0.04)),
+    result(3.0, (0.20, 0.01, 0.03)),
+    result(4.0, (0.20, 0.05, 0.01)),
+]
+
+
 def test_the_nearest_of_the_front_is_chosen():
-    results = [
-        result(1.0, (0.10, 0.09, 0.05)),
-        result(2.0, (0.12, 0.03, 0.04)),
-        result(3.0, (0.20, 0.01, 0.03)),
-        result(4.0, (0.20, 0.05, 0.01)),
-    ]
-    choice = choose(results)
-    assert choice.best is results[1]
+    choice = choose(FOUR)
+    assert choice.best is FOUR[1]
     assert [r.candidate.label for r in choice.front] == ["gamma=1", "gamma=2", "gamma=3"]
     assert choice.why == (
-        "Of 4 candidates, 3 are on the Pareto front. gamma=2 is nearest to the origin (at 0.320, the runner-up gamma=1 "
-        "at 1.000, in the candidates' range). It differs from the runner-up by +2.00 points of error and -6.00 points "
-        "of ECE; with one seed nobody knows whether that is noise."
+        "Of 4 candidates, 3 are on the Pareto front. gamma=2 is nearest to the origin (at 0.1500, the runner-up "
+        "gamma=1 at 0.1900, by rule l1: error + ECE). It differs from the runner-up by +2.00 points of error and "
+        "-6.00 points of ECE; with one seed nobody knows whether that is noise."
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (
+            "scaled",
+            "gamma=2 is nearest to the origin (at 0.3202, the runner-up gamma=1 at 1.0000, by rule scaled: the "
+            "straight distance, both axes scaled to the candidates' range).",
+        ),
+        (
+            "ece",
+            "gamma=3 is nearest to the origin (at 0.0100, the runner-up gamma=2 at 0.0300, by rule ece: ECE alone).",
+        ),
+    ],
+)
+def test_another_rule_may_choose_and_says_so(rule, why):
+    assert why in choose(FOUR, rule).why
+
+
+def test_the_axes_are_not_scaled_unless_told():
+    narrow = [result(1.0, (0.10, 0.05, 0.0)), result(2.0, (0.12, 0.04, 0.0)), result(3.0, (0.30, 0.01, 0.0))]
+    assert [choose(narrow, rule).best for rule in ("l1", "scaled", "ece")] == narrow
 
 
 def test_ties_go_by_class_wise_ece():
@@ -145,7 +170,7 @@ def test_every_method_can_be_checked(method):
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"grid": {}}, "needs values"), ({"grid": {"gamma": ()}}, "needs values"), ({"seeds": ()}, "seeds"),
-     ({"seeds": (1, 1)}, "different seeds"), ({"trials": 0}, "at least 1 trial")],
+     ({"seeds": (1, 1)}, "different seeds"), ({"trials": 0}, "at least 1 trial"), ({"rule": "l2"}, "no rule 'l2'")],
 )  # fmt: skip
 def test_a_study_checks_what_it_is_asked(change, message):
     with pytest.raises(ValueError, match=message):
@@ -157,6 +182,19 @@ def test_a_longer_study_is_the_same_study():
     assert short.name == long.name
     assert short.name != Study(BASE, {"gamma": (1.0, 2.0)}, (1,)).name
     assert short.name != Study(BASE, {"gamma": (1.0, 2.0)}, (2,), 5).name
+
+
+def test_another_rule_chooses_anew_from_the_same_runs(tmp_path, monkeypatch):
+    chosen = {}
+    for rule in ("l1", "ece"):
+        engine = pretend(monkeypatch)
+        study = Study(BASE, {"gamma": (1.0, 2.0)}, (1,), rule=rule)
+        written = content(tune(study, LocalEngine(tmp_path)).directory)
+        assert written["asked"]["rule"] == rule
+        assert f"by rule {rule}: " in written["why"]
+        chosen[rule] = written["choice"]["options"]["gamma"], len(engine.trained)
+    assert chosen == {"l1": (1.0, 2), "ece": (2.0, 0)}
+    assert len(list(tmp_path.glob("study-*"))) == 1
 
 
 class Middle:

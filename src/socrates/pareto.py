@@ -1,17 +1,65 @@
-"""Choosing among candidates by two errors at once: the Pareto front, and one best point on it."""
+"""Choosing among candidates by two errors at once: the Pareto front, and one best point on it.
+
+The best point of the front is the one nearest to the origin. What is near, a rule says: see `RULES`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["best", "distances", "front", "ties"]
+__all__ = ["RULES", "Rule", "best", "distances", "front", "rule_of", "ties"]
 
 Item = TypeVar("Item")
 Key = Callable[[Any], Any] | None
+Points = list[tuple[float, ...]]
 EXPECTED = "expected (error, ece) or (error, ece, cw_ece), or a mapping with these names"
 
 # Distances that differ by less than this share are the same distance: they come from rounded metrics.
 TIE = 1e-9
+
+
+class Rule(NamedTuple):
+    """What "near to the origin" means: the distance of each point, given all of them, and its name in a sentence."""
+
+    measure: Callable[[Points], list[float]]
+    words: str
+
+
+def _sum(points: Points) -> list[float]:
+    return [error + ece for error, ece, *_ in points]
+
+
+def _scaled(points: Points) -> list[float]:
+    errors, eces = (_in_range([point[axis] for point in points]) for axis in (0, 1))
+    return list(map(math.hypot, errors, eces))
+
+
+def _ece(points: Points) -> list[float]:
+    return [point[1] for point in points]
+
+
+# The only list of rules. "l1" depends on nothing but the point itself; "scaled" also on how far the others spread, and
+# "ece" takes the end of the front, whatever its error.
+RULES: dict[str, Rule] = {
+    "l1": Rule(_sum, "error + ECE"),
+    "scaled": Rule(_scaled, "the straight distance, both axes scaled to the candidates' range"),
+    "ece": Rule(_ece, "ECE alone"),
+}
+
+
+def rule_of(name: str) -> Rule:
+    """The rule of that name.
+
+    >>> rule_of("l1").words
+    'error + ECE'
+    >>> rule_of("l2")
+    Traceback (most recent call last):
+    ValueError: there is no rule 'l2' to choose by: expected l1, scaled or ece
+    """
+    if name not in RULES:
+        *others, last = RULES
+        raise ValueError(f"there is no rule {name!r} to choose by: expected {', '.join(others)} or {last}")
+    return RULES[name]
 
 
 def front(points: Iterable[Item], key: Key = None) -> list[Item]:
@@ -29,40 +77,44 @@ def front(points: Iterable[Item], key: Key = None) -> list[Item]:
     return [items[i] for i in _front(_read(items, key))]
 
 
-def distances(points: Iterable[Any], key: Key = None) -> list[float]:
-    """How far each point is from the origin, once both axes are scaled so that the points span 0 to 1.
+def distances(points: Iterable[Any], key: Key = None, rule: str = "l1") -> list[float]:
+    """How far each point is from the origin, by a rule: "l1", "scaled" or "ece".
 
-    An axis on which all are equal counts as 0. See `front` for what a point may be.
+    "l1" is error + ECE and "ece" the ECE alone, both in the unit of the points. "scaled" is the straight distance once
+    both axes are scaled so that the points span 0 to 1, where an axis on which all are equal counts as 0.
+    See `front` for what a point may be.
 
-    >>> [round(distance, 9) for distance in distances([(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)])]
+    >>> points = [(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)]
+    >>> for rule in ("l1", "scaled", "ece"):
+    ...     print([round(distance, 9) for distance in distances(points, rule=rule)])
+    [0.4, 0.4, 0.3]
     [1.0, 1.0, 0.5]
+    [0.3, 0.1, 0.1]
     """
-    read = _read(list(points), key)
-    errors, eces = (_scaled([point[axis] for point in read]) for axis in (0, 1))
-    return list(map(math.hypot, errors, eces))
+    return rule_of(rule).measure(_read(list(points), key))
 
 
-def ties(points: Iterable[Item], key: Key = None) -> list[Item]:
+def ties(points: Iterable[Item], key: Key = None, rule: str = "l1") -> list[Item]:
     """The front's points nearest to the origin, by rising error; more than one means that they tie.
 
-    See `distances`: all candidates, dominated ones too, decide the scale. Distances are equal if they differ by less
-    than 1e-9 of their size.
+    See `distances` for the rules: with "scaled" all candidates, dominated ones too, decide the scale. Distances are
+    equal if they differ by less than 1e-9 of their size.
 
-    >>> ties([(0.1, 0.3), (0.2, 0.2), (0.3, 0.1)])
-    [(0.2, 0.2)]
+    >>> ties([(0.1, 0.3), (0.2, 0.15), (0.3, 0.1)])
+    [(0.2, 0.15)]
     >>> ties([(0.1, 0.2), (0.2, 0.1)])
     [(0.1, 0.2), (0.2, 0.1)]
     """
     items = list(points)
-    kept, distance = _front(_read(items, key)), distances(items, key)
+    kept, distance = _front(_read(items, key)), distances(items, key, rule)
     nearest = min(distance[i] for i in kept)
     return [items[i] for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
 
 
-def best(points: Iterable[Item], key: Key = None) -> Item:
+def best(points: Iterable[Item], key: Key = None, rule: str = "l1") -> Item:
     """The best point: on the Pareto front, nearest to the origin, ties by class-wise ECE.
 
-    See `front` for what a point may be and `ties` for the distance. Points that still tie, or have no cw_ece, go by
+    See `front` for what a point may be and `distances` for the rules. Points that still tie, or have no cw_ece, go by
     the smaller error, then by the earlier position, so the answer never depends on chance.
 
     >>> best([(0.1, 0.2, 0.09), (0.2, 0.1, 0.05)])
@@ -70,13 +122,15 @@ def best(points: Iterable[Item], key: Key = None) -> Item:
     >>> runs = {"CE": {"error": 0.08, "ece": 0.09}, "focal": {"error": 0.12, "ece": 0.02}, "ours": (0.09, 0.01)}
     >>> best(list(runs), key=lambda name: runs[name])
     'ours'
+    >>> best([(0.1, 0.04), (0.2, 0.01)]), best([(0.1, 0.04), (0.2, 0.01)], rule="ece")
+    ((0.1, 0.04), (0.2, 0.01))
     """
-    tied = ties(points, key)
+    tied = ties(points, key, rule)
     read = _read(tied, key)
     return tied[min(range(len(tied)), key=lambda i: (read[i][2:], read[i][0]))]
 
 
-def _front(points: list[tuple[float, ...]]) -> list[int]:
+def _front(points: Points) -> list[int]:
     kept: list[int] = []
     for i in sorted(range(len(points)), key=lambda i: (*points[i][:2], i)):
         if not kept or points[i][1] < points[kept[-1]][1] or points[i][:2] == points[kept[-1]][:2]:
@@ -84,12 +138,12 @@ def _front(points: list[tuple[float, ...]]) -> list[int]:
     return kept
 
 
-def _scaled(values: list[float]) -> list[float]:
+def _in_range(values: list[float]) -> list[float]:
     low, width = min(values), max(values) - min(values)
     return [(value - low) / width if width > 0 else 0.0 for value in values]
 
 
-def _read(items: list[Any], key: Key) -> list[tuple[float, ...]]:
+def _read(items: list[Any], key: Key) -> Points:
     points = [_point(i, key(item) if key else item) for i, item in enumerate(items)]
     if not points:
         raise ValueError("there are no points to choose from: pass at least one (error, ece)")

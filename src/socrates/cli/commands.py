@@ -171,8 +171,8 @@ class Tune(Named, ManyRuns):
     """Search hyperparameters: train candidates with several seeds, and choose one on validation data.
 
     Without --grid and --trials the candidates are the paper's grid for that method. The choice is the point of the
-    Pareto front of error and ECE that is nearest to the origin, both scaled to the candidates' range; ties go by
-    class-wise ECE. Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
+    Pareto front of error and ECE that is nearest to the origin, as --rule measures it; ties go by class-wise ECE.
+    Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
     The same command again continues a stopped study; finished runs are never repeated.
     """
 
@@ -181,6 +181,9 @@ class Tune(Named, ManyRuns):
     grid: tuple[str, ...] = ()
     # Let optuna propose so many candidates within the grid's range, instead of trying every combination.
     trials: int | None = None
+    # What is near to the origin. l1: error + ECE. scaled: the straight distance, both axes scaled to the candidates'
+    # range. ece: ECE alone. The same command with another rule chooses anew and trains nothing.
+    rule: Literal["l1", "scaled", "ece"] = "l1"
     seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
     keep_every: int = 0  # Keep logits at these epochs too; only those of the last epoch if 0.
 
@@ -235,6 +238,9 @@ class Reproduce(ManyRuns):
     scale: Literal["paper", "laptop"] = "laptop"
     dataset: str = "digits"  # What the laptop scale is trained on: digits, or 2,000 images of another data set.
     seeds: str = ""  # Such as 1-3, instead of the paper's.
+    # By which the tables name the best on the Pareto front. l1: error + ECE. scaled: the straight distance to the
+    # origin, both axes scaled to the candidates' range. ece: ECE alone.
+    rule: Literal["l1", "scaled", "ece"] = "l1"
     dry_run: bool = False  # Only list the runs and their cost.
     out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
 

@@ -37,7 +37,7 @@ def run_tune(options: Tune) -> None:
     seeds = parse_seeds(options.seeds)
     epochs = options.optimization(options.dataset, options.model, options.method).epochs
     base = dataclasses.replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
-    study = Study(base, grid_of(options, base), seeds, options.trials)
+    study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
     tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
     show_choice(tuned, options.told_of_weights)

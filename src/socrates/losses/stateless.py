@@ -1,7 +1,8 @@
 """Losses without memory: the Brier score, focal loss, its sample-dependent form FLSD-53, and Deep Gamblers.
 
-Focal loss is by Lin et al. 2020, FLSD-53 by Mukhoti et al. 2020. Deep Gamblers (Liu et al. 2019) bets on a class at
-odds `reward`, or keeps the stake on the unknown class.
+Focal loss is by Lin et al. 2020, FLSD-53 by Mukhoti et al. 2020 (the paper cites Ghosh et al. 2022 for it, but their
+AdaFocal is another method: see docs/fidelity.md). Deep Gamblers (Liu et al. 2019) bets on a class at odds `reward`, or
+keeps the stake on the unknown class.
 """
 
 import math

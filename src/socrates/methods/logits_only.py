@@ -80,6 +80,9 @@ class Focal(LogitsOnly):
 class FLSD(Focal):
     """Sample-dependent focal loss (FLSD-53, Mukhoti et al. 2020): gamma 5 or 3 for hard samples, `gamma` for others.
 
+    The paper cites Ghosh et al. 2022 for it, but their AdaFocal is another method, which follows validation data; the
+    name, the grid of gamma and the released code are those of FLSD.
+
     Options:
         gamma: focal loss's gamma for samples whose true class has a probability of at least one half
     """

@@ -17,10 +17,11 @@ Wanted = dict[str, dict[str, list[Experiment]]]  # by setting and column, one a 
 
 @dataclass(frozen=True)
 class RecipeData:
-    """The finished runs of a recipe as groups, by setting and column."""
+    """The finished runs of a recipe as groups, by setting and column, and the Pareto rule that names the best."""
 
     scale: Scale
     groups: dict[str, dict[str, Results]]
+    rule: str = "l1"
 
     def only(self, wanted: Callable[[str], bool]) -> RecipeData:
         """Those columns."""
@@ -31,7 +32,7 @@ class RecipeData:
         return replace(self, groups=kept)
 
 
-def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[RecipeData, list[Skipped]]:
+def gather(wanted: Wanted, scale: Scale, root: Path, rule: str = "l1") -> tuple[RecipeData, list[Skipped]]:
     """The runs that are there and whole, and what is missing; a column without any run is left out."""
     groups: dict[str, dict[str, Results]] = {}
     missing: list[Skipped] = []
@@ -41,4 +42,4 @@ def gather(wanted: Wanted, scale: Scale, root: Path) -> tuple[RecipeData, list[S
             missing += absent
             if runs:
                 groups.setdefault(setting, {})[title] = results_of(title, runs)
-    return RecipeData(scale, groups), missing
+    return RecipeData(scale, groups, rule), missing

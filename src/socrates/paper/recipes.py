@@ -175,13 +175,13 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
 
 
 def write_recipes(
-    recipes: Mapping[str, Recipe], wanted: Mapping[str, Wanted], scale: Scale, runs: Path, out: Path
+    recipes: Mapping[str, Recipe], wanted: Mapping[str, Wanted], scale: Scale, runs: Path, out: Path, rule: str = "l1"
 ) -> tuple[dict[str, list[Path]], list[Skipped]]:
     """Write each recipe from its finished runs; returns the files by recipe, and the runs that were not there."""
     written: dict[str, list[Path]] = {}
     missing: dict[Path, Skipped] = {}
     for name, recipe in recipes.items():
-        data, absent = gather(wanted[name], scale, runs)
+        data, absent = gather(wanted[name], scale, runs, rule)
         missing |= {skipped.directory: skipped for skipped in absent}
         if data.groups:
             written[name] = []

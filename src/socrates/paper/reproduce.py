@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from .. import pareto
 from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check
 from ..engine.studies.runs import StudyError, run_all
@@ -32,6 +33,7 @@ class Plan:
     wanted: dict[str, Wanted]
     scale: Scale
     folder: Path
+    rule: str = "l1"  # of `pareto.RULES`, by which tables name the best
 
     @property
     def runs(self) -> list[Experiment]:
@@ -49,7 +51,7 @@ class Plan:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:
             failed = error  # what is there is written all the same
-        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder)
+        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, rule=self.rule)
         return Reproduced(files, len(missing), failed)
 
 
@@ -60,6 +62,7 @@ def plan(
     scale: Literal["paper", "laptop"] = "laptop",
     dataset: str = "digits",
     seeds: Sequence[int] | None = None,
+    rule: str = "l1",
     out: Path | str = "runs/reproduce",
 ) -> Plan:
     """What making these tables and figures takes; nothing is trained or written.
@@ -69,9 +72,10 @@ def plan(
     (20, 'runs/reproduce/laptop')
     """
     recipes = find_recipes(names)
+    pareto.rule_of(rule)
     chosen = PaperScale() if scale == "paper" else LaptopScale(dataset)
     wanted = {name: recipe.wanted(settings, chosen, seeds) for name, recipe in recipes.items()}
-    made = Plan(recipes, wanted, chosen, Path(out) / chosen.name / (dataset if dataset != "digits" else ""))
+    made = Plan(recipes, wanted, chosen, Path(out) / chosen.name / (dataset if dataset != "digits" else ""), rule)
     for run in made.runs[:1]:
         check(run)
     return made
@@ -80,8 +84,8 @@ def plan(
 def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -> Reproduced:
     """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
 
-    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, out), and
-    those of `run_all` (data_root, processes, accelerator).
+    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, rule, out),
+    and those of `run_all` (data_root, processes, accelerator).
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):

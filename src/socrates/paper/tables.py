@@ -72,8 +72,9 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
             blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
         title = f"{words}: {data.scale.title(setting)}, validation set"
         ends = [data.scale.epoch(setting, last // half) for half in (2, 1)]
-        chosen = {epoch: best for epoch in ends if (best := _best(groups, epoch))}
-        notes = [f"By the Pareto rule the best at epoch {epoch} is {best}." for epoch, best in chosen.items()]
+        chosen = {epoch: best for epoch in ends if (best := _best(groups, epoch, data.rule))}
+        by = f"By the Pareto rule {_rule(data)} the best at epoch"
+        notes = [f"{by} {epoch} is {best}." for epoch, best in chosen.items()]
         file = name if len(data.groups) == 1 else f"{name}-{setting}"
         tables.append(compare_as_printed(file, title, ("Epoch",), blocks, metrics=("accuracy", "ece"), notes=notes))
     return tables
@@ -83,7 +84,7 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
     rows: list[Row] = []
     for title, method in METHODS_OF_PAPER.items():
-        chosen = [_chosen(title, groups) for groups in data.groups.values()]
+        chosen = [_chosen(title, groups, data.rule) for groups in data.groups.values()]
         for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
             rows.append(Row((title, symbol, "ours"), tuple(own.get(option, NOTHING) for own in chosen)))
             cells = [find(name, setting, method, symbol) for setting in data.groups]
@@ -91,8 +92,8 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
                 rows.append(Row((title, symbol, "published"), tuple(signs)))
     notes = (
-        "Ours: on the Pareto front of mean validation error and ECE, the point nearest to the origin after scaling "
-        "both to the candidates' range, ties by CW-ECE; candidates with a collapsed run are not ranked.",
+        "Ours: on the Pareto front of mean validation error and ECE, the point nearest to the origin by the rule "
+        f"{_rule(data)}, ties by CW-ECE; candidates with a collapsed run are not ranked.",
         "Published values with * were taken from the method's own publication, without a search; there ours is "
         "that point too. MC is cross-entropy + DECE, as in the published runs.",
     )
@@ -100,7 +101,11 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
 
 
-def _best(groups: Mapping[str, Results], epoch: int) -> str | None:
+def _rule(data: RecipeData) -> str:
+    return f"{data.rule} ({pareto.rule_of(data.rule).words})"
+
+
+def _best(groups: Mapping[str, Results], epoch: int, rule: str) -> str | None:
     """By the Pareto rule, among those without a collapsed run."""
     points: dict[str, tuple[float, ...]] = {}
     for title, group in groups.items():
@@ -108,13 +113,13 @@ def _best(groups: Mapping[str, Results], epoch: int) -> str | None:
         accuracy, ece, cw_ece = (mean_std(found.values(name))[0] for name in ("accuracy", "ece", "cw_ece"))
         if not group.collapses and all(map(math.isfinite, (accuracy, ece, cw_ece))):
             points[title] = 1 - accuracy, ece, cw_ece
-    return pareto.best(points, key=points.__getitem__) if points else None
+    return pareto.best(points, points.__getitem__, rule) if points else None
 
 
-def _chosen(method: str, groups: Mapping[str, Results]) -> dict[str, str]:
+def _chosen(method: str, groups: Mapping[str, Results], rule: str) -> dict[str, str]:
     """The hyperparameters of the method's best candidate, as they are printed."""
     own = {title: group for title, group in groups.items() if title.rpartition(" ")[0] == method}
-    best = _best(own, max((len(group.epochs) for group in own.values()), default=0))
+    best = _best(own, max((len(group.epochs) for group in own.values()), default=0), rule)
     experiment = own[best].experiment if best else None
     if experiment is None:
         return {}

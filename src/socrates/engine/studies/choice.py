@@ -72,25 +72,25 @@ def score_of(run: Run) -> Score | str:
     return score if all(map(math.isfinite, score)) else "diverged: its validation metrics are not finite"
 
 
-def choose(results: Sequence[Result]) -> Choice:
-    """The point of the front nearest to the origin, both axes scaled to the candidates' range; ties by CW-ECE."""
+def choose(results: Sequence[Result], rule: str = "l1") -> Choice:
+    """The point of the front nearest to the origin by a rule of `pareto.RULES`; ties by CW-ECE."""
     ranked = [result for result in results if result.ranked]
     if not ranked:
         return Choice((), None, f"No choice: all of the {len(results)} candidates collapsed or failed.")
-    front, best = pareto.front(ranked, key=MEAN), pareto.best(ranked, key=MEAN)
+    front, best = pareto.front(ranked, key=MEAN), pareto.best(ranked, MEAN, rule)
     left_out = len(results) - len(ranked)
     out = f" ({left_out} more not ranked: a run collapsed or failed)" if left_out else ""
     noun, verb = "candidate" if len(ranked) == 1 else "candidates", "is" if len(front) == 1 else "are"
-    why = f"Of {len(ranked)} {noun}{out}, {len(front)} {verb} on the Pareto front. {_why(ranked, front, best)}"
+    why = f"Of {len(ranked)} {noun}{out}, {len(front)} {verb} on the Pareto front. {_why(ranked, front, best, rule)}"
     return Choice(tuple(front), best, why)
 
 
-def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> str:
+def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result, rule: str) -> str:
     name = best.candidate.label
     if len(ranked) == 1:
         return f"{name} is the only one that can be chosen."
-    distance = dict(zip(map(id, ranked), pareto.distances(ranked, key=MEAN), strict=True))
-    tied = pareto.ties(ranked, key=MEAN)
+    distance = dict(zip(map(id, ranked), pareto.distances(ranked, MEAN, rule), strict=True))
+    tied = pareto.ties(ranked, MEAN, rule)
     rivals = [result for result in (front if len(front) > 1 else ranked) if result is not best]
     second = min(rivals, key=lambda result: distance[id(result)])
     if len(front) == 1:
@@ -103,8 +103,8 @@ def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result) -> str
         by = f"its CW-ECE ({100 * ours:.2f} % against {100 * theirs:.2f} %)"
         by = by if ours != theirs else "its lower error, or else its earlier place, since their CW-ECE is equal too"
         reason = f"{len(tied)} tie for the nearest to the origin, and {name} is chosen by {by}"
-    where = f"at {distance[id(best)]:.3f}, the runner-up {second.candidate.label} at {distance[id(second)]:.3f}"
-    return f"{reason} ({where}, in the candidates' range). {sentence_noise(best, second)}"
+    where = f"at {distance[id(best)]:.4f}, the runner-up {second.candidate.label} at {distance[id(second)]:.4f}"
+    return f"{reason} ({where}, by rule {rule}: {pareto.rule_of(rule).words}). {sentence_noise(best, second)}"
 
 
 def sentence_noise(best: Result, second: Result) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from socrates import pareto
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.candidates import Candidate, Grid, grid_candidates
 from socrates.engine.studies.choice import Choice, Result, Score, choose, score_of
@@ -19,9 +20,10 @@ from socrates.files import write_json
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked: an experiment, the options to vary with their values, the seeds.
+    """What is asked: an experiment, the options to vary with their values, the seeds, the rule that chooses.
 
     Without `trials` every combination is tried; with it, optuna proposes so many within the range of the values.
+    The rules are those of `pareto.RULES`.
 
     >>> from socrates.experiment import Part
     >>> study = Study(Experiment(Part("digits"), Part("mlp"), Part("focal")), {"gamma": (1.0, 2.0)}, (1, 2))
@@ -33,8 +35,10 @@ class Study:
     grid: Grid
     seeds: tuple[int, ...]
     trials: int | None = None
+    rule: str = "l1"
 
     def __post_init__(self) -> None:
+        pareto.rule_of(self.rule)
         if not self.grid or not all(self.grid.values()):
             raise ValueError(f"a study varies options and needs values for each, got {dict(self.grid)}")
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
@@ -44,8 +48,8 @@ class Study:
 
     @property
     def name(self) -> str:
-        """A directory name; the number of trials is no part of it, so that a study can be made longer."""
-        asked = {key: value for key, value in self.to_json().items() if key != "trials"}
+        """A directory name; trials and rule are no part of it: a study can be made longer, and chosen from anew."""
+        asked = {key: value for key, value in self.to_json().items() if key not in ("trials", "rule")}
         digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:8]
         return f"study-{self.base.readable_name()}-{digest}"
 
@@ -57,6 +61,7 @@ class Study:
             "seeds": list(self.seeds),
             "search": "grid" if self.trials is None else "optuna",
             "trials": self.trials,
+            "rule": self.rule,
         }
 
 
@@ -141,7 +146,7 @@ class StudyLog:
     def write(self) -> Tuned:
         """Write study.json, and tell what it holds."""
         results = self.results(self.candidates.values())
-        choice = choose(results)
+        choice = choose(results, self.study.rule)
         best = choice.best.candidate if choice.best else None
         content = {
             "asked": self.study.to_json(),
