@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from socrates.engine.train import train
-from socrates.experiment import Part
+from socrates.experiment import Part, resolve
 from socrates.records import Run
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
@@ -46,3 +48,13 @@ def test_a_stopped_run_is_continued(runs):
     assert run.finished
     expected = np.load(runs / "continued-val-0004.npz")["logits"]
     np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
+
+
+def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
+    path = runs / FINISHED / "experiment.json"
+    plain = json.loads(path.read_text())
+    path.write_text(json.dumps({**plain, "method": {"name": "mc", "options": {}}}))
+    assert dict(Run(runs / FINISHED).experiment.method.options)["virtual_rate"] == 0.1
+    now = resolve(replace(Run(runs / FINISHED).experiment, method=Part("mc")))
+    assert dict(now.method.options)["virtual_rate"] is None
+    assert Run.create(runs, now).experiment == now

@@ -34,7 +34,7 @@ def make_batch(step, meta=None):
     generator = torch.Generator().manual_seed(step)
     index = torch.randperm(NUM_SAMPLES, generator=generator)[:BATCH]
     images = torch.randn(BATCH, 1, 8, 8, generator=generator)
-    return Batch(images, index % NUM_CLASSES, index, meta)
+    return Batch(images, index % NUM_CLASSES, index, meta, learning_rate=0.1)
 
 
 def take_steps(model, method, optimizer, steps):
@@ -134,7 +134,7 @@ def test_no_step_reads_the_device(name, options, epoch):
         method.start_epoch(epoch, model)
         labels = torch.randint(NUM_CLASSES, (BATCH,))
         batch = Batch(torch.randn(BATCH, 1, 8, 8), labels, torch.randint(NUM_SAMPLES, (BATCH,)))
-        batch = dataclasses.replace(batch, meta=batch if method.meta_share else None)
+        batch = dataclasses.replace(batch, meta=batch if method.meta_share else None, learning_rate=0.1)
         for _ in range(2):
             method(model, batch).loss.backward()
             optimizer.step()

@@ -10,18 +10,22 @@ import torch
 from torch.nn import functional as F
 
 from socrates import methods, models
-from socrates.contracts import Batch, Task
+from socrates.contracts import Batch, DropoutLinear, Task
+from socrates.engine.train import train
+from socrates.experiment import Experiment, Optimization, Part
 from socrates.losses import dece, smoothed_labels
-from socrates.methods.mc import Adam, virtual_head
+from socrates.methods.mc import Adam, MetaCalibration, last_layer, virtual_head
 
 NUM_CLASSES = 3
+RATE = 0.1  # of the step, as the engine tells it
 
 
 def problem(dtype=torch.float64):
     torch.manual_seed(0)
     model = models.build("mlp", NUM_CLASSES, (1, 2, 2), width=5).to(dtype)
     batch, meta = (
-        Batch(2 * torch.randn(n, 1, 2, 2, dtype=dtype), torch.arange(n) % NUM_CLASSES, torch.arange(n)) for n in (9, 12)
+        Batch(2 * torch.randn(n, 1, 2, 2, dtype=dtype), torch.arange(n) % NUM_CLASSES, torch.arange(n), None, RATE)
+        for n in (9, 12)
     )
     return model, batch, meta
 
@@ -41,9 +45,11 @@ def outer_after_a_real_step(model, batch, meta, omega, epsilon, learning_rate):
         return F.cross_entropy(logits, meta.labels) + 0.5 * dece(logits, meta.labels)
 
 
-def test_slopes_equal_finite_differences():
+@pytest.mark.parametrize("options", [{}, {"virtual_rate": 0.7}], ids=["the current rate", "a fixed rate"])
+def test_slopes_equal_finite_differences(options):
     model, batch, meta = problem()
-    method = build(virtual_rate=0.7).double()
+    batch = replace(batch, learning_rate=0.02 if options else 0.7)
+    method = build(**options).double()
     method.omega += torch.rand(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     method.epsilon += torch.tensor([0.05, 0.1, 0.3], dtype=torch.float64)
     features = model.features(batch.inputs).detach()
@@ -129,6 +135,44 @@ def test_a_step_without_a_meta_batch_is_refused():
     model, batch, _ = problem(torch.float32)
     with pytest.raises(ValueError, match="needs a meta batch in every step: hold back meta_share"):
         build()(model, batch)
+
+
+def test_a_step_without_a_learning_rate_is_refused():
+    model, batch, meta = problem(torch.float32)
+    with pytest.raises(ValueError, match="give the batch its learning_rate, or a virtual_rate"):
+        build()(model, replace(batch, meta=meta, learning_rate=None))
+    assert build(virtual_rate=0.1)(model, replace(batch, meta=meta, learning_rate=None)).loss.isfinite()
+
+
+def test_the_virtual_step_sees_the_features_that_dropout_left():
+    model, batch, _ = problem()
+    head = DropoutLinear(5, NUM_CLASSES, dropout=0.5).double()
+    features = model.features(batch.inputs).detach()
+    torch.manual_seed(1)
+    seen, logits = last_layer(head, features)
+    assert 0 < (seen == 0).sum() < seen.numel()
+    torch.manual_seed(1)
+    assert torch.equal(logits, head(features))
+    soft = smoothed_labels(batch.labels, torch.zeros(NUM_CLASSES, NUM_CLASSES), torch.zeros(NUM_CLASSES)).double()
+    weight, bias = virtual_head(head, seen, logits.detach(), soft, 0.7)
+    optimizer = torch.optim.SGD(head.parameters(), lr=0.7)
+    F.cross_entropy(logits, batch.labels).backward()
+    optimizer.step()
+    torch.testing.assert_close(weight, head.weight.detach())
+    torch.testing.assert_close(bias, head.bias.detach())
+
+
+def test_training_tells_the_rate_of_its_schedule(tmp_path, monkeypatch):
+    told = []
+    slopes = MetaCalibration.slopes
+    monkeypatch.setattr(
+        MetaCalibration, "slopes", lambda own, *args: told.append(args[1].learning_rate) or slopes(own, *args)
+    )
+    settings = Optimization(2, 64, learning_rate=0.4, halve_every=1)
+    parts = Part("digits"), Part("mlp", width=4), Part("mc")
+    train(Experiment(*parts, num_train=200, optimization=settings), tmp_path, accelerator="cpu")
+    assert set(told) == {0.4, 0.2}
+    assert told == sorted(told, reverse=True)
 
 
 def test_the_meta_pass_leaves_no_gradient():

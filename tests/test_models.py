@@ -118,6 +118,22 @@ def test_vgg_layers_and_initialisation():
     assert sum(isinstance(module, nn.MaxPool2d) for module in model.body) == 5
 
 
+def test_vgg_drops_features_on_the_way_to_the_head_only():
+    torch.manual_seed(0)
+    model = models.build("vgg16", 10, (3, 32, 32))
+    for module in model.body.modules():
+        if isinstance(module, nn.Dropout | nn.Dropout2d):
+            module.p = 0.0
+    images = torch.randn(4, 3, 32, 32)
+    features = model.features(images)
+    assert torch.equal(features, model.features(images))
+    assert not torch.equal(model.head(features), model.head(features))
+    torch.manual_seed(1)
+    logits = model(images)
+    torch.manual_seed(1)
+    assert torch.equal(logits, F.linear(F.dropout(features, 0.5), model.head.weight, model.head.bias))
+
+
 def test_shortcuts():
     images = torch.randn(2, 3, 4, 4)
     padded = Padding(3, 5, 2)(images)

@@ -12,6 +12,7 @@ from socrates.paper.grid import (
     GRIDS,
     METHODS_OF_PAPER,
     SYMBOLS,
+    WHICH_MC,
     candidates,
     final_choice,
     final_experiment,
@@ -142,10 +143,18 @@ def test_tuning_covers_the_grid_unless_nothing_was_searched(setting, method):
 
 
 def test_columns_of_the_paper_are_methods_of_ours():
-    assert set(METHODS_OF_PAPER.values()) == set(methods.METHODS) & (set(GRIDS) - {"mc"})
+    assert set(METHODS_OF_PAPER.values()) == set(methods.METHODS) & set(GRIDS)
     columns = {cell.column for cell in table("test")}
-    assert columns == set(METHODS_OF_PAPER.values()) - {"ce"}
-    assert METHODS_OF_PAPER["MC"] == "ce_dece"
+    assert columns == set(METHODS_OF_PAPER.values()) - {"ce", "mc"}
+
+
+def test_mc_stands_beside_what_the_paper_calls_so():
+    titles = list(METHODS_OF_PAPER)
+    assert titles[titles.index("CE + DECE") :] == ["CE + DECE", "MC", "CE"]
+    assert METHODS_OF_PAPER["MC"] == "mc"
+    assert WHICH_MC.startswith("The paper's MC is CE + DECE")
+    for setting in SETTINGS:
+        assert FINAL[setting]["mc"].batch_size == FINAL[setting]["ce_dece"].batch_size
 
 
 @pytest.mark.parametrize("name", ["beta", "ablation-vgg16", "ablation-resnet110"])

@@ -21,6 +21,7 @@ class Batch:
     labels: Tensor  # (B,) int64
     index: Tensor  # (B,) int64
     meta: Batch | None = None  # a batch that only the method sees, if it asks for a `meta_share` of the training data
+    learning_rate: float | None = None  # at which the optimizer will move the last layer in this step
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -129,17 +130,34 @@ class Stream:
         return torch.Generator(device).manual_seed(self.number(step))
 
 
+class DropoutLinear(nn.Linear):
+    """A last layer that in training drops some of the features it is given, so that `features` are whole.
+
+    >>> head = DropoutLinear(4, 2, dropout=0.5)
+    >>> isinstance(head, nn.Linear), list(head.state_dict())
+    (True, ['weight', 'bias'])
+    """
+
+    def __init__(self, num_features: int, num_outputs: int, *, dropout: float) -> None:
+        super().__init__(num_features, num_outputs)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(self.dropout(input))
+
+
 class Classifier(nn.Module):
     """A model in two parts: `features(inputs)` gives (B, D), the linear layer `head` makes logits of them.
 
-    Any other torch module that gives logits is a model too, for the methods that need no features.
+    Dropout between the two is the head's: see `DropoutLinear`. Any other torch module that gives logits is a model
+    too, for the methods that need no features.
     """
 
     body: nn.Module
     head: nn.Linear
 
     def features(self, inputs: Any) -> Tensor:
-        """What the last layer sees: what `body` gives, unless a model says otherwise."""
+        """What the last layer is given: what `body` gives, unless a model says otherwise."""
         return self.body(inputs)
 
     def forward(self, inputs: Any) -> Tensor:

@@ -22,7 +22,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
-from socrates.experiment import CHOICES, Experiment, resolve
+from socrates.experiment import CHOICES, Experiment, Part, resolve
 from socrates.files import named_errors, replace_text, replacing, to_json, write_json
 
 Array = NDArray[Any]
@@ -208,7 +208,7 @@ class Run:
     @property
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
-        return self._read("experiment.json", lambda plain: resolve(Experiment.from_json(plain), trust_code=False))
+        return self._read("experiment.json", lambda plain: resolve(_as_then(plain), trust_code=False))
 
     @property
     def data(self) -> Fingerprint | None:
@@ -352,6 +352,18 @@ class Run:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
+
+
+# Options of methods that version 0.1.0 did not write where they were at its defaults, which are others now.
+DEFAULTS_THEN: dict[str, dict[str, float]] = {"mc": {"virtual_rate": 0.1}}
+
+
+def _as_then(plain: dict[str, Any]) -> Experiment:
+    """The experiment of a file, whichever version wrote it."""
+    experiment = Experiment.from_json(plain)
+    method = experiment.method
+    earlier = DEFAULTS_THEN.get(method.name, {})
+    return replace(experiment, method=Part(method.name, **{**earlier, **dict(method.options)}))
 
 
 def _is_number(value: object) -> bool:

@@ -32,7 +32,8 @@ def seconds_per_epoch(fabric: Any, state: State, experiment: Experiment, splits:
     start = time.perf_counter()
     for batch in state.train.batches(size, rows, Stream(experiment.seed, 0, "pace")):
         with fabric.autocast():
-            loss = method(model, replace(batch, meta=meta)).loss
+            rate = experiment.optimization.learning_rate
+            loss = method(model, replace(batch, meta=meta, learning_rate=rate)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

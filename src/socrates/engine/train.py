@@ -244,8 +244,8 @@ def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, t
     total = torch.zeros((), device=fabric.device)
     for step, batch in enumerate(split.batches(size, order, streams["augmentation"])):
         seed_noise(streams["noise"].number(step), fabric.device)
-        set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
-        batch = replace(batch, meta=next(metas, None))
+        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
+        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
         with fabric.autocast():
             output = method(model, batch)
         check_output(output, batch, num_outputs, experiment.method.name)

@@ -21,6 +21,9 @@ HALF = ShareOfEpochs(0.5)
 class Contrastive(CrossEntropy):
     """CCL-SC from the first epoch: the momentum encoder starts as a copy of the model that `start_epoch` is given.
 
+    After each step the encoder follows the model and answers the same batch, in training mode as the model did: its
+    features are the keys, and its own answers say in which queue each of them belongs, and for which class it stands.
+
     To resume, call `start_epoch` before `load_state_dict`, so that there is something to load into, and again when
     the epoch starts.
     """
@@ -39,7 +42,7 @@ class Contrastive(CrossEntropy):
             )
         self.weight, self.temperature = weight, temperature
         self.momentum, self.queue_size = momentum, queue_size
-        self.pending: tuple[Inputs, Tensor, Tensor] | None = None  # inputs, labels and predictions of this step
+        self.pending: tuple[Inputs, Tensor] | None = None  # inputs and labels of this step
         self._forget()
 
     def _forget(self) -> None:
@@ -50,75 +53,78 @@ class Contrastive(CrossEntropy):
         self.pending = None
         if self.encoder is None:
             device = model.head.weight.device
-            self.correct = KeyQueue(self.queue_size, model.head.in_features).to(device)  # class: the label
-            self.errors = KeyQueue(self.queue_size, model.head.in_features).to(device)  # class: the prediction
-            self.encoder = momentum_encoder(model).eval()
+            self.correct = KeyQueue(self.queue_size, model.head.in_features).to(device)
+            self.errors = KeyQueue(self.queue_size, model.head.in_features).to(device)
+            self.encoder = momentum_encoder(model)
 
     def forward(self, model: Any, batch: Batch) -> Output:
         if self.encoder is None:
             raise RuntimeError("ccl_sc has no queues yet: call start_epoch(epoch, model) before the first step")
         features = model.features(batch.inputs)  # (B, D)
         logits = model.head(features)  # (B, C)
-        confidence, predicted = logits.detach().softmax(dim=1).max(dim=1)
+        confidence = logits.detach().softmax(dim=1).amax(dim=1)
         loss = self.validation_loss(logits, batch.labels)
         keys = self.correct.read(), self.errors.read()
         contrast = contrastive_loss(features, batch.labels, confidence, *keys, self.temperature)
         if self.training:
-            self.pending = (batch.inputs, batch.labels, predicted)
+            self.pending = (batch.inputs, batch.labels)
         # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
-        return Output(loss + self.weight * (self.correct.full & self.errors.full) * contrast.mean(), logits)
+        return Output(loss + self.weight * ((self.correct.full & self.errors.full) * contrast.mean()), logits)
 
     @torch.no_grad()
     def end_step(self, model: nn.Module) -> None:
         if self.encoder is None or self.pending is None:
             return
         follow(self.encoder, model, self.momentum)
-        inputs, labels, predicted = self.pending
+        inputs, labels = self.pending
         self.pending = None
+        keys = self.encoder.features(inputs)
+        predicted = self.encoder.head(keys).argmax(dim=1)
         right = predicted == labels
-        keys = self.encoder(inputs)
         for start in range(0, len(keys), self.correct.size):  # once, unless the batch is larger than a queue
             part = slice(start, start + self.correct.size)
-            self.correct.enqueue(keys[part], labels[part], keep=right[part])
+            self.correct.enqueue(keys[part], predicted[part], keep=right[part])
             self.errors.enqueue(keys[part], predicted[part], keep=~right[part])
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         """How full the emptier queue is: the contrastive term acts once both are full."""
         return {"queue_fill": torch.minimum(self.correct.fill, self.errors.fill)}
 
-    def train(self, mode: bool = True) -> Contrastive:
-        super().train(mode)
-        if self.encoder is not None:
-            self.encoder.eval()  # keys come without dropout, and with the averaged batch-norm statistics
-        return self
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        if not any(name.startswith(f"{prefix}encoder.") for name in state_dict):
+        saved = [name for name in state_dict if name.startswith(f"{prefix}encoder.")]
+        if not saved:
             self._forget()  # saved before the first epoch: the next start_epoch builds them
         elif self.encoder is None:
             raise RuntimeError(
                 "ccl_sc has no encoder to load into: call start_epoch(epoch, model) before load_state_dict"
             )
+        elif f"{prefix}encoder.head.weight" not in saved:
+            raise RuntimeError(
+                "ccl_sc of an earlier version saved it: its encoder has no head, other answers filled its queues"
+            )
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def momentum_encoder(model: Classifier) -> Classifier:
-    """A copy of the model whose output is its features, without gradients."""
+    """A copy of the model, without gradients."""
     copied: dict[int, Any] = {id(part): nn.Parameter(part.detach().clone(), False) for part in model.parameters()}
     copied |= {id(part): part.clone() for part in model.buffers()}
-    encoder = copy.deepcopy(model, copied)  # tensors come from `copied`: none brings its gradient along
-    encoder.head = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
-    return encoder
+    return copy.deepcopy(model, copied)  # tensors come from `copied`: none brings its gradient along
 
 
 @torch.no_grad()
 def follow(encoder: nn.Module, model: nn.Module, momentum: float) -> None:
-    """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied."""
+    """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied.
+
+    Each part of it trains or evaluates as the model's does: without dropout it would err too rarely to fill a queue.
+    """
     mine, theirs = encoder.state_dict(), model.state_dict()
     smooth = [name for name, value in mine.items() if value.is_floating_point()]
     get_ema_multi_avg_fn(momentum)([mine[name] for name in smooth], [theirs[name] for name in smooth], 0)
     for name in mine.keys() - set(smooth):
         mine[name].copy_(theirs[name])
+    for own, part in zip(encoder.modules(), model.modules(), strict=True):
+        own.training = part.training
 
 
 def ccl_sc(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..contracts import Batch, Output, Task
+from ..contracts import Batch, DropoutLinear, Output, Task
 from ..losses import dece, smoothed_labels
 from .logits_only import CrossEntropy
 
@@ -15,12 +15,14 @@ class MetaCalibration(CrossEntropy):
     """Meta-Calibration (Bohdal et al. 2023): label smoothing learned through a virtual step of the last layer.
 
     Each step asks how cross-entropy and the differentiable ECE of a meta batch change with the smoothing, if the last
-    layer took one step of SGD at `virtual_rate` on the smoothed labels; Adam moves the smoothing at `meta_rate`; then
-    the model learns from the labels so smoothed.
+    layer took one step of SGD on the smoothed labels; Adam moves the smoothing at `meta_rate`; then the model learns
+    from the labels so smoothed. The virtual step has the learning rate of the real one that follows, and like it takes
+    the mean of cross-entropy over the batch (the sum of the original would be a step as many times longer as the
+    batch is large); both parts of what the smoothing is judged by are means over the meta batch.
 
     Options:
         weight: of the differentiable calibration error beside cross-entropy, in what the smoothing is judged by
-        virtual_rate: rate of the virtual step of the last layer
+        virtual_rate: a fixed rate of the virtual step of the last layer; the current learning rate unless given
         meta_rate: Adam's rate for the smoothing
     """
 
@@ -29,9 +31,11 @@ class MetaCalibration(CrossEntropy):
     omega: Tensor
     epsilon: Tensor
 
-    def __init__(self, task: Task, *, weight: float = 0.5, virtual_rate: float = 0.1, meta_rate: float = 0.001) -> None:
+    def __init__(
+        self, task: Task, *, weight: float = 0.5, virtual_rate: float | None = None, meta_rate: float = 0.001
+    ) -> None:
         super().__init__(task)
-        if not (weight >= 0 and virtual_rate > 0 and meta_rate > 0):
+        if not (weight >= 0 and (virtual_rate is None or virtual_rate > 0) and meta_rate > 0):
             raise ValueError(
                 f"mc needs a weight of at least 0 and rates above 0, got weight={weight}, "
                 f"virtual_rate={virtual_rate} and meta_rate={meta_rate}"
@@ -42,8 +46,7 @@ class MetaCalibration(CrossEntropy):
         self.adam = nn.ModuleDict({"omega": Adam(self.omega, meta_rate), "epsilon": Adam(self.epsilon, meta_rate)})
 
     def forward(self, model: Any, batch: Batch) -> Output:
-        features = model.features(batch.inputs)  # (B, D)
-        logits = model.head(features)  # (B, C)
+        features, logits = last_layer(model.head, model.features(batch.inputs))  # (B, D), (B, C)
         if self.training:
             omega_slope, epsilon_slope = self.slopes(model, batch, features.detach(), logits.detach())
             self.omega.add_(self.adam["omega"](omega_slope)).clamp_(min=0.0)
@@ -55,21 +58,34 @@ class MetaCalibration(CrossEntropy):
         """The gradient of the outer loss with respect to omega and epsilon, through the virtual step."""
         if batch.meta is None:
             raise ValueError("mc needs a meta batch in every step: hold back meta_share of the training data for it")
+        rate = batch.learning_rate if self.virtual_rate is None else self.virtual_rate
+        if rate is None:
+            raise ValueError(
+                "mc needs the learning rate of the step: give the batch its learning_rate, or a virtual_rate"
+            )
         with torch.no_grad():
-            meta_features = model.features(batch.meta.inputs)
+            meta_features, _ = last_layer(model.head, model.features(batch.meta.inputs))
         with torch.enable_grad():
             smoothing = [self.omega.clone().requires_grad_(), self.epsilon.clone().requires_grad_()]
             soft = smoothed_labels(batch.labels, *smoothing)
-            weight, bias = virtual_head(model.head, features, logits, soft, self.virtual_rate)
+            weight, bias = virtual_head(model.head, features, logits, soft, rate)
             after = F.linear(meta_features.to(weight.dtype), weight, bias)
             outer = F.cross_entropy(after, batch.meta.labels) + self.weight * dece(after, batch.meta.labels)
             return list(torch.autograd.grad(outer, smoothing))
 
 
+def last_layer(head: nn.Linear, features: Tensor) -> tuple[Tensor, Tensor]:
+    """What reaches the weights of the last layer, which may drop some of the features, and the logits."""
+    if isinstance(head, DropoutLinear):
+        features = head.dropout(features)
+        return features, F.linear(features, head.weight, head.bias)
+    return features, head(features)
+
+
 def virtual_head(
     head: nn.Linear, features: Tensor, logits: Tensor, soft: Tensor, learning_rate: float
 ) -> tuple[Tensor, Tensor | None]:
-    """Weight and bias of the last layer after one step of SGD on soft cross-entropy, differentiable in the labels."""
+    """Weight and bias of the last layer after SGD's step on mean soft cross-entropy, differentiable in the labels."""
     # The gradient of soft cross-entropy in closed form; the labels of the original need not sum to 1.
     residual = (logits.to(soft.dtype).softmax(dim=1) * soft.sum(dim=1, keepdim=True) - soft) / len(soft)
     weight = head.weight.detach() - learning_rate * residual.T @ features.to(soft.dtype)

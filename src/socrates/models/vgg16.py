@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from ..contracts import Classifier
+from ..contracts import Classifier, DropoutLinear
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # configuration D
 
@@ -19,9 +19,9 @@ class VGG16(Classifier):
                 f"vgg16 needs images of 32x32, got {image_shape[1]}x{image_shape[2]}: "
                 f"use mlp, cnn or resnet20 for smaller images and resnet34 for larger"
             )
-        dense = [nn.Dropout(0.5), nn.Linear(512, 512), nn.ReLU(), nn.BatchNorm1d(512), nn.Dropout(0.5)]
+        dense = [nn.Dropout(0.5), nn.Linear(512, 512), nn.ReLU(), nn.BatchNorm1d(512)]
         self.body = nn.Sequential(*_convolutions(image_shape[0]), nn.Flatten(), *dense)
-        self.head = nn.Linear(512, num_outputs)
+        self.head = DropoutLinear(512, num_outputs, dropout=0.5)
         self.apply(_init)
 
 

@@ -10,10 +10,10 @@ from ..names import unknown
 from ..report.aggregate import Skipped
 from ..report.figures.compose import Drawing, write_drawing
 from ..report.tables import Table, write_table
-from ..report.vocabulary import SYMBOLS
+from ..report.vocabulary import METHODS, SYMBOLS
 from ..report.write import noted
 from . import figures, tables
-from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_experiments
+from .grid import METHODS_OF_PAPER, WHICH_MC, final_choice, final_experiment, tuning_experiments
 from .recipe_data import RecipeData, Wanted, gather
 from .scales import Scale
 from .settings import SEEDS, SETTINGS, find_setting
@@ -44,7 +44,7 @@ ABLATIONS = {
 def methods(setting: str, names: Mapping[str, str] = METHODS_OF_PAPER) -> Columns:
     """Methods of the paper, or ablations, with the final hyperparameters in that setting.
 
-    >>> list(methods("svhn-vgg16", {"Socrates": "socrates"})), methods("svhn-vgg16")["MC"].method
+    >>> list(methods("svhn-vgg16", {"Socrates": "socrates"})), methods("svhn-vgg16")["CE + DECE"].method
     (['Socrates'], Part('ce_dece', weight=0.5))
     """
     return {title: final_experiment(setting, name) for title, name in names.items()}
@@ -185,9 +185,11 @@ def write_recipes(
         missing |= {skipped.directory: skipped for skipped in absent}
         if data.groups:
             written[name] = []
+            both = all({METHODS["mc"], METHODS["ce_dece"]} <= columns.keys() for columns in data.groups.values())
+            foot = " ".join(filter(None, (scale.note, WHICH_MC if both else "")))
             for made in recipe.make(data, name):
                 if isinstance(made, Table):
                     written[name] += write_table(noted(made, scale.note), out / "tables")
                 else:
-                    written[name] += write_drawing(made, out / "figures", scale.note)
+                    written[name] += write_drawing(made, out / "figures", foot)
     return written, list(missing.values())

@@ -16,7 +16,7 @@ from ..report.tables import NOTHING, Row, Table
 from ..report.vocabulary import SPLITS, short, with_scaler
 from ..report.vocabulary import SYMBOLS as GREEK
 from .compare import METRICS, printed
-from .grid import METHODS_OF_PAPER, SYMBOLS
+from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_MC
 from .published import CAVEATS, find
 from .recipe_data import RecipeData
 from .settings import SETTINGS
@@ -51,7 +51,8 @@ def performance(data: RecipeData, name: str) -> list[Table]:
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
     title = f"{SPLITS[split]} set performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
-    return [compare_as_printed(name, title, ("Setting",), blocks, split=split)]
+    notes = [] if posthoc else [WHICH_MC]
+    return [compare_as_printed(name, title, ("Setting",), blocks, split=split, notes=notes)]
 
 
 def over_epochs(data: RecipeData, name: str) -> list[Table]:
@@ -95,7 +96,8 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         "Ours: on the Pareto front of mean validation error and ECE, the point nearest to the origin by the rule "
         f"{_rule(data)}, ties by CW-ECE; candidates with a collapsed run are not ranked.",
         "Published values with * were taken from the method's own publication, without a search; there ours is "
-        "that point too. MC is cross-entropy + DECE, as in the published runs.",
+        "that point too.",
+        WHICH_MC,
     )
     heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
     return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
