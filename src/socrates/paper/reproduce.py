@@ -10,9 +10,10 @@ from ..engine.studies.candidates import check
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment
 from ..report.write import NOTE
-from .recipe_data import Wanted
+from .recipe_data import Scale, Wanted
 from .recipes import Recipe, find_recipes, write_recipes
-from .scales import LaptopScale, PaperScale, Scale
+from .released import AsReleased
+from .scales import LaptopScale, PaperScale
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,20 @@ def plan(
     scale: Literal["paper", "laptop"] = "laptop",
     dataset: str = "digits",
     seeds: Sequence[int] | None = None,
+    as_released: bool = False,
     out: Path | str = "runs/reproduce",
 ) -> Plan:
     """What making these tables and figures takes; nothing is trained or written.
+
+    `as_released` trains as the authors' code did, where that decides printed numbers.
 
     >>> table = plan(["table6"])
     >>> len(table.runs), table.folder.as_posix()
     (20, 'runs/reproduce/laptop')
     """
     recipes = find_recipes(names)
-    chosen = PaperScale() if scale == "paper" else LaptopScale(dataset)
+    chosen: Scale = PaperScale() if scale == "paper" else LaptopScale(dataset)
+    chosen = AsReleased(chosen) if as_released else chosen
     wanted = {name: recipe.wanted(settings, chosen, seeds) for name, recipe in recipes.items()}
     made = Plan(recipes, wanted, chosen, Path(out) / chosen.name / (dataset if dataset != "digits" else ""))
     for run in made.runs[:1]:
@@ -80,8 +85,8 @@ def plan(
 def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -> Reproduced:
     """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
 
-    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, out), and
-    those of `run_all` (data_root, processes, accelerator).
+    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, as_released,
+    out), and those of `run_all` (data_root, processes, accelerator).
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):
