@@ -58,7 +58,7 @@ def test_a_report_of_nothing_says_so(run, tmp_path, what):
 def test_a_dry_run_lists_runs_and_cost(run, tmp_path):
     code, text = run("reproduce", "table6", "--dry-run", "--out", tmp_path)
     assert code == 0, text
-    assert "20 of 20 runs are missing: 360,000 samples" in text
+    assert "20 of 20 runs are missing: 144,000 samples" in text
     assert "Laptop scale" in text
     code, text = run("reproduce", "test", "--setting", "cifar100-vgg16", "--scale", "paper", "--dry-run")
     assert code == 0, text

@@ -20,6 +20,8 @@ from scipy.io import savemat
 from socrates import data
 from socrates.contracts import Split, Splits, Stream
 from socrates.data import download
+from socrates.data.fingerprint import fingerprint
+from socrates.experiment import Experiment, Part
 
 pytestmark = pytest.mark.filterwarnings(OFFICIAL_COUNTS)
 
@@ -242,11 +244,36 @@ def test_unknown_names_list_the_choices():
         ({"image_size": 0}, "got 0"),
         ({"image_size": True}, "got True"),
         ({"augment": "no"}, "'no'"),
+        ({"label_noise": 1.1}, "from 0 to 1, got 1.1"),
+        ({"label_noise": float("nan")}, "got nan"),
+        ({"label_noise": "much"}, "got 'much'"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         data.load("digits", **options)
+
+
+def test_label_noise_is_in_the_training_labels_alone_and_always_the_same():
+    clean, noisy = data.load("digits"), data.load("digits", label_noise=0.2)
+    wrong = noisy.train.labels != clean.train.labels
+    assert wrong.sum() == 60
+    assert noisy.train.labels.unique().tolist() == list(range(10))
+    assert torch.equal(data.load("digits", label_noise=0.2).train.labels, noisy.train.labels)
+    more = data.load("digits", label_noise=0.4).train.labels
+    assert torch.equal(more[wrong], noisy.train.labels[wrong])
+    for part in ("val", "test"):
+        assert torch.equal(getattr(noisy, part).labels, getattr(clean, part).labels)
+    assert torch.equal(noisy.train.images, clean.train.images)
+    assert (data.load("digits", label_noise=1).train.labels != clean.train.labels).all()
+
+
+def test_label_noise_is_part_of_a_run_s_name_and_of_its_data():
+    clean = Experiment(Part("digits"), Part("mlp"), Part("ce"))
+    noisy = dataclasses.replace(clean, dataset=Part("digits", label_noise=0.2))
+    assert clean.name == dataclasses.replace(clean, dataset=Part("digits", label_noise=0)).name != noisy.name
+    found = [fingerprint("digits", lambda noise=noise: data.load("digits", label_noise=noise)) for noise in (0, 0.2)]
+    assert found[0].difference(found[1])
 
 
 def test_data_root(monkeypatch, tmp_path):

@@ -167,7 +167,26 @@ def test_diagnostics_are_means_over_the_epoch():
     torch.testing.assert_close(torch.stack([diagnostics["target"], diagnostics["beta"]]), mean)
     method.start_epoch(1, Given())
     assert method.diagnostics() == {}
-    assert list(run("sat")[0].diagnostics()) == ["target"]
+    assert list(run("sat")[0].diagnostics()) == ["target", "unknown_term"]
+
+
+@pytest.mark.parametrize("name", ["socrates", "socrates:full", "socrates:no-focal-unknown", "socrates:no-beta", "sat"])
+def test_the_share_of_the_unknown_term(name):
+    gamma = {} if name == "sat" else {"gamma": 2.0}
+    method = methods.build(name, Task(10, 4), alpha=0.6, **gamma)
+    batch = next(iter(batches(dtype=torch.float32)))
+    loss = method(Given(), batch).loss
+    log_p = batch.inputs.detach().log_softmax(dim=1)
+    p_true = log_p.exp().gather(1, batch.labels[:, None]).squeeze(1)
+    focal = torch.ones(()) if name in ("sat", "socrates:no-focal-unknown") else (1 - p_true) ** 2
+    beta = torch.ones(()) if name in ("sat", "socrates:no-beta") else uncertainty_penalty(log_p.exp(), batch.labels)
+    part = -focal * beta * (1 - method.criterion.target[batch.index]) * log_p[:, -1]
+    torch.testing.assert_close(method.diagnostics()["unknown_term"], part.mean() / loss.detach())
+
+
+def test_a_loss_without_an_unknown_term_has_no_share_of_it():
+    assert list(run("socrates:no-target")[0].diagnostics()) == ["target", "beta"]
+    assert abs(run("socrates", alpha=1.0)[0].diagnostics()["unknown_term"]) < 1e-12
 
 
 def test_validation_loss_has_targets_of_one():

@@ -58,7 +58,7 @@ def run_quickstart(options: Quickstart) -> None:
 def run_reproduce(options: Reproduce) -> None:
     """`socrates reproduce`."""
     seeds = parse_seeds(options.seeds) if options.seeds else None
-    asked = {name: getattr(options, name) for name in ("scale", "dataset", "rule", "out")}
+    asked = {name: getattr(options, name) for name in ("scale", "dataset", "rule", "as_released", "out")}
     made = plan(options.names, settings=options.setting, seeds=seeds, **asked)
     if made.scale.note:
         console.print(f"[yellow]{made.scale.note}[/]", highlight=True)

@@ -91,7 +91,7 @@ def options(name: str) -> dict[str, Any]:
     """The options of the data set of that name, with their defaults.
 
     >>> options("digits")
-    {'image_size': None, 'augment': True}
+    {'image_size': None, 'augment': True, 'label_noise': 0.0}
     """
     return options_of(factory(name), not_options=["root", "path"])
 

@@ -13,7 +13,7 @@ from socrates.contracts import Splits
 from .augment import Transform
 from .download import FILES, DataCorrupt, DataNotFound, fetch, fetch_extracted
 from .resident import Arrays, resident_splits
-from .splits import stratified_subset
+from .splits import noisy_labels, stratified_subset
 
 CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100 = """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
@@ -181,7 +181,7 @@ def load_fashion_mnist(root: Path, *, image_size: int | None = None, augment: bo
     return resident_splits(train, test, Transform((0.2860,), (0.3530,), size=image_size), FASHION)
 
 
-def load_digits(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+def load_digits(root: Path, *, image_size: int | None = None, augment: bool = True, label_noise: float = 0.0) -> Splits:
     """300 / 300 / 1,197 images of 10 digits: a small training set on purpose, so that calibration is a question.
 
     Fixed stratified choices: 600 images to train and validate, half of them to train; the rest is the test set. The
@@ -190,6 +190,8 @@ def load_digits(root: Path, *, image_size: int | None = None, augment: bool = Tr
     Options:
         image_size: side in pixels that images are resized to; as they are by default
         augment: accepted for uniformity: this data set is never augmented
+        label_noise: share of the training labels that are replaced by another class, always the same ones; labels that
+            validate and test stay right
     """
     from sklearn.datasets import load_digits as embedded
 
@@ -199,6 +201,9 @@ def load_digits(root: Path, *, image_size: int | None = None, augment: bool = Tr
     chosen = stratified_subset(labels, 600)
     train = chosen[stratified_subset(labels[chosen], 300)]
     val, test = np.setdiff1d(chosen, train), np.setdiff1d(np.arange(len(labels)), chosen)
+    if isinstance(label_noise, bool) or not isinstance(label_noise, int | float) or not 0 <= label_noise <= 1:
+        raise ValueError(f"label_noise must be a share of the training labels from 0 to 1, got {label_noise!r}")
     parts = [(images[index], labels[index]) for index in (train, test, val)]
+    parts[0] = images[train], noisy_labels(labels[train], label_noise, len(TEN_DIGITS))
     how = Transform((0.3053,), (0.3760,), size=image_size)
     return resident_splits(parts[0], parts[1], how, TEN_DIGITS, val=parts[2])

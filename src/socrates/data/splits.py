@@ -63,3 +63,18 @@ def stratified_subset(labels: Integers, num_samples: int, seed: int = SPLIT_SEED
     random = np.random.RandomState(seed)
     chosen = [random.permutation(np.flatnonzero(position == k))[: quota[k]] for k in range(len(classes))]
     return np.sort(np.concatenate(chosen))
+
+
+def noisy_labels(labels: Integers, share: float, num_classes: int, seed: int = SPLIT_SEED) -> Integers:
+    """The labels with a share of them, chosen by a fixed seed, each replaced by another class.
+
+    A larger share replaces those of a smaller one, and more.
+
+    >>> noisy_labels(np.array([0, 1, 2, 0, 1, 2]), 0.5, num_classes=3).tolist()
+    [1, 2, 2, 0, 1, 0]
+    """
+    random = np.random.RandomState(seed)
+    chosen = random.permutation(len(labels))[: round(share * len(labels))]
+    noisy = labels.copy()
+    noisy[chosen] = (labels + random.randint(1, num_classes, len(labels)))[chosen] % num_classes
+    return noisy

@@ -59,6 +59,7 @@ class AdaptiveTargetLoss(LossModule):
 
     unknown = True
     has_beta: ClassVar[bool] = True
+    has_unknown_term: bool = True
     target: Tensor | None
     before: Tensor | None  # the target that a sample's last step started from
 

@@ -113,6 +113,7 @@ class AblatedLoss(AdaptiveTargetLoss):
     def __init__(self, num_samples: int | None, gamma: float, formula: Formula, penalty: Penalty, **rest: Any) -> None:
         super().__init__(num_samples, **rest)
         self.gamma, self.formula, self.penalty = check_gamma(gamma), formula, penalty
+        self.has_unknown_term = formula not in (no_target, no_target_no_focal)
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         z = at_least_single(logits)

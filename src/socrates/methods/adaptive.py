@@ -12,6 +12,9 @@ from ..losses.adaptive import AdaptiveTargetLoss, TargetOver
 from .logits_only import KnownCrossEntropy
 from .two_phase import two_phase
 
+# The share of the unknown term is looked at once in so many steps: every time, it would cost a small model a seventh.
+STEPS_A_PART = 8
+
 
 class EpochMeans(nn.Module):
     """Sums of named per-sample values and how many there were; not part of a checkpoint, each epoch starts anew.
@@ -50,7 +53,10 @@ class EpochMeans(nn.Module):
 
 
 class Adaptive(Method):
-    """Training by a loss that remembers one target per sample; means of targets and betas are told epoch by epoch."""
+    """Training by a loss that remembers one target per sample; means of targets and betas are told epoch by epoch.
+
+    So is `unknown_term`, the share of the loss that the unknown class has, from every eighth batch.
+    """
 
     unknown_class = True
 
@@ -58,23 +64,40 @@ class Adaptive(Method):
         super().__init__(task)
         self.criterion = criterion
         self.means = EpochMeans("target", "beta") if criterion.has_beta else EpochMeans("target")
+        self.parts = EpochMeans("whole", "unknown")
+        self.step = 0
 
     def start_epoch(self, epoch: int, model: nn.Module) -> None:
         self.means.reset()
+        self.parts.reset()
+        self.step = 0
 
     def forward(self, model: nn.Module, batch: Batch) -> Output:
         logits = model(batch.inputs)  # (B, C + 1)
-        loss, *seen = self.criterion.step(logits, batch.labels, batch.index)
+        loss, target, beta = self.criterion.step(logits, batch.labels, batch.index)
         if self.training:
-            self.means.add(*(value for value in seen if value is not None))
+            self.means.add(target, *([] if beta is None else [beta]))
+            if self.criterion.has_unknown_term and self.step % STEPS_A_PART == 0:
+                self._add_parts(loss, logits, batch.labels, target)
+            self.step += 1
         return Output(loss, logits)
+
+    @torch.no_grad()
+    def _add_parts(self, loss: Tensor, logits: Tensor, labels: Tensor, target: Tensor) -> None:
+        """The loss is linear in the target, so that the part of the true class is that of a target of 1, times it."""
+        certain = self.criterion.terms(logits, labels, torch.ones_like(target), None).loss
+        whole = loss.expand_as(target)
+        self.parts.add(whole, whole - target * certain)
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         certain = torch.ones(labels.shape, device=labels.device)
         return self.criterion.terms(logits, labels, certain, None).loss.mean()
 
     def diagnostics(self) -> Mapping[str, Tensor]:
-        return self.means.read()
+        found = self.means.read()
+        if parts := self.parts.read():
+            found["unknown_term"] = parts["unknown"] / parts["whole"]
+        return found
 
 
 def sat(task: Task, *, alpha: float = 0.9, start_epoch: int = 0) -> Method:

@@ -85,13 +85,15 @@ class FLSD(Focal):
 
     Options:
         gamma: focal loss's gamma for samples whose true class has a probability of at least one half
+        times_gamma: whether the whole loss is multiplied by gamma, as in the paper's released code
     """
 
-    def __init__(self, task: Task, *, gamma: float = 3.0) -> None:
+    def __init__(self, task: Task, *, gamma: float = 3.0, times_gamma: bool = False) -> None:
         super().__init__(task, gamma=gamma)
+        self.factor = self.gamma if times_gamma else 1.0
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return flsd_loss(logits, labels, self.gamma).mean()
+        return self.factor * flsd_loss(logits, labels, self.gamma).mean()
 
 
 class Gamblers(LogitsOnly):

@@ -6,6 +6,7 @@ from ..experiment import Experiment, resolve
 from ..report.results import Results
 from .grid import FINAL
 from .published import Published, find
+from .released import as_released
 from .settings import SETTINGS, PaperSetting
 
 METRICS = {"accuracy": "acc", "ece": "ece", "ada_ece": "ada_ece", "cw_ece": "cw_ece"}  # from our names to the paper's
@@ -34,11 +35,12 @@ def printed(table: str, row: str | int, column: str, scaler: str = "none") -> di
 
 
 def paper_setting(experiment: Experiment) -> PaperSetting | None:
-    """The paper's setting of a run: its data, model, length, bins and final hyperparameters."""
+    """The paper's setting of a run: its data, model, length, bins and final hyperparameters; also if as released."""
     ours = resolve(experiment)
     for name, setting in SETTINGS.items():
         final = FINAL[name].get(ours.method.name)
         theirs = final and resolve(final.experiment(setting, ours.seed))
-        if theirs and ours == replace(theirs, keep_every=ours.keep_every):
+        alike = replace(theirs, keep_every=ours.keep_every) if theirs else None
+        if alike and ours in (alike, resolve(as_released(alike))):
             return setting
     return None

@@ -10,8 +10,10 @@ from ..experiment import Experiment
 from ..records import Run
 from ..report.aggregate import Skipped, read_runs, results_of
 from ..report.results import Results
-from .scales import Scale
+from .released import AsReleased
+from .scales import Scale as TrainedScale
 
+Scale = TrainedScale | AsReleased
 Wanted = dict[str, dict[str, list[Experiment]]]  # by setting and column, one a seed
 
 

@@ -9,13 +9,13 @@ from ..experiment import Experiment, Part, resolve
 from ..names import unknown
 from ..report.aggregate import Skipped
 from ..report.figures.compose import Drawing, write_drawing
+from ..report.idle import with_idle
 from ..report.tables import Table, write_table
 from ..report.vocabulary import METHODS, SYMBOLS
 from ..report.write import noted
 from . import figures, tables
 from .grid import METHODS_OF_PAPER, WHICH_MC, final_choice, final_experiment, tuning_experiments
-from .recipe_data import RecipeData, Wanted, gather
-from .scales import Scale
+from .recipe_data import RecipeData, Scale, Wanted, gather
 from .settings import SEEDS, SETTINGS, find_setting
 
 Columns = dict[str, Experiment]  # by the heading of the column, with any seed
@@ -95,7 +95,7 @@ class Recipe:
         """The runs it needs, by setting and column, one a seed; the paper's settings and seeds if none are given."""
         found: Wanted = {}
         for setting in [find_setting(name) for name in settings or self.settings]:
-            own = seeds or (setting.tuning_seeds if self.columns is searched else SEEDS)
+            own = seeds or (scale.search_seeds(setting) if self.columns is searched else SEEDS)
             found[setting.name] = {
                 title: [resolve(scale.experiment(setting.name, replace(experiment, seed=seed))) for seed in own]
                 for title, experiment in self.columns(setting.name).items()
@@ -186,10 +186,11 @@ def write_recipes(
         if data.groups:
             written[name] = []
             both = all({METHODS["mc"], METHODS["ce_dece"]} <= columns.keys() for columns in data.groups.values())
-            foot = " ".join(filter(None, (scale.note, WHICH_MC if both else "")))
+            note = with_idle(scale.note, {scale.title(one): list(own.values()) for one, own in data.groups.items()})
+            foot = " ".join(filter(None, (note, WHICH_MC if both else "")))
             for made in recipe.make(data, name):
                 if isinstance(made, Table):
-                    written[name] += write_table(noted(made, scale.note), out / "tables")
+                    written[name] += write_table(noted(made, note), out / "tables")
                 else:
                     written[name] += write_drawing(made, out / "figures", foot)
     return written, list(missing.values())

@@ -46,7 +46,7 @@ def performance(data: RecipeData, name: str) -> list[Table]:
     for setting, groups in data.groups.items():
         columns: list[Compared] = []
         for title, scaler in wanted:
-            theirs = printed(name, setting, METHODS_OF_PAPER[title], scaler)
+            theirs = printed(name, setting, METHODS_OF_PAPER[title], scaler) if data.scale.compares else {}
             columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=theirs))
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
@@ -68,7 +68,7 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
             columns: list[Compared] = []
             for title, group in groups.items():
                 column = title.partition(" = ")[2] or group.method.name
-                theirs = printed(name, epoch, column) if setting == of_paper else {}
+                theirs = printed(name, epoch, column) if setting == of_paper and data.scale.compares else {}
                 columns.append(Compared(title, at_epoch(group, ours), printed=theirs))
             blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
         title = f"{words}: {data.scale.title(setting)}, validation set"
@@ -89,7 +89,7 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
             rows.append(Row((title, symbol, "ours"), tuple(own.get(option, NOTHING) for own in chosen)))
             cells = [find(name, setting, method, symbol) for setting in data.groups]
-            if any(cells):
+            if data.scale.compares and any(cells):
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
                 rows.append(Row((title, symbol, "published"), tuple(signs)))
     notes = (
@@ -100,7 +100,8 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         WHICH_MC,
     )
     heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
-    return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
+    shown = notes if data.scale.compares else notes[:1]
+    return [Table(name, "Final hyperparameters", heads, tuple(rows), shown)]
 
 
 def _rule(data: RecipeData) -> str:

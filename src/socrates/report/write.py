@@ -9,6 +9,7 @@ from pathlib import Path
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
 from .comparisons import Published, Settings, performance_table, reading_table
+from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
 from .style import styles
 from .tables import Table, write_table
@@ -55,7 +56,8 @@ def write_report(
             f"folder{reasons}"
         )
     settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
-    note = note or note_of(roots)
+    root_note = note or note_of(roots)
+    note = with_idle(root_note, settings)
     progress("writing tables")
     tables = [
         performance_table(settings, "test", published, caveats),
@@ -68,7 +70,7 @@ def write_report(
     ]
     files = [path for table in tables if table.rows for path in write_table(noted(table, note), out / "tables")]
     progress("drawing figures")
-    files += write_figures(settings, out / "figures", note)
+    files += write_figures(settings, out / "figures", root_note)
     progress("writing the page")
     from .page import page_data, write_page
 
@@ -85,9 +87,10 @@ def write_figures(settings: Settings, folder: Path | str, note: str | None = Non
     paths: list[Path] = []
     for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
         look = styles({one.label: one.method for one in members})
+        said = with_idle(note, {heading: members})
         for drawing in (drawing for figure in FIGURES for drawing in figure.drawings(members, look)):
             named = {"name": f"{prefix}-{drawing.name}", "title": f"{drawing.title}\n{heading}"}
-            paths += write_drawing(dataclasses.replace(drawing, **named), folder, note)
+            paths += write_drawing(dataclasses.replace(drawing, **named), folder, said)
     return paths
 
 
