@@ -3,7 +3,7 @@
 import math
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -66,7 +66,7 @@ def sizes_of(experiment: Experiment, data_root: Path | None = None) -> Sizes:
 
 @cache
 def _sizes(dataset: Part, data_root: Path | None) -> Sizes:
-    options = dict(dataset.options)
+    options: dict[str, Any] = dict(dataset.options)
     if dataset.name in data.DATASETS:
         entry = data.DATASETS[dataset.name]
         channels, side, _ = entry.image_shape
@@ -74,8 +74,7 @@ def _sizes(dataset: Part, data_root: Path | None) -> Sizes:
         return Sizes(*entry.sizes, (channels, side, side), entry.num_classes)
     with nothing_downloaded():
         found = data.load(dataset.name, data_root, **options)
-    counts = (len(part) for part in (found.train, found.val, found.test))
-    return Sizes(*counts, found.image_shape, found.num_classes)
+    return Sizes(len(found.train), len(found.val), len(found.test), found.image_shape, found.num_classes)
 
 
 def cost(experiment: Experiment, sizes: Sizes | None = None) -> Cost:
