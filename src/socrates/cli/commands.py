@@ -186,6 +186,7 @@ class Tune(Named, ManyRuns):
     rule: Literal["l1", "scaled", "ece"] = "l1"
     seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
     keep_every: int = 0  # Keep logits at these epochs too; only those of the last epoch if 0.
+    dry_run: bool = False  # Only list the candidates, and about how long they take here.
 
 
 @dataclass(kw_only=True)
@@ -204,7 +205,7 @@ class Sweep(Training, ManyRuns):
     models: tuple[str, ...] = ("mlp",)  # Architectures, with options after a colon.
     methods: tuple[str, ...] = ()  # Methods, with options after a colon.
     seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
-    dry_run: bool = False  # Only list the runs, and which of them are finished.
+    dry_run: bool = False  # Only list the runs, and about how long they take here.
 
 
 @dataclass
@@ -243,7 +244,8 @@ class Reproduce(ManyRuns):
     rule: Literal["l1", "scaled", "ece"] = "l1"
     # Train as the authors' code did where that decides printed numbers, instead of as the paper's text says.
     as_released: bool = False
-    dry_run: bool = False  # Only list the runs and their cost.
+    # Only tell the runs, about how long they take here, and their disk: of one table or figure in detail.
+    dry_run: bool = False
     out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
 
 

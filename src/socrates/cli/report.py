@@ -3,22 +3,18 @@
 from pathlib import Path
 
 from rich.markdown import Markdown
-from rich.text import Text
 
-from socrates.engine.studies.cost import cost
 from socrates.engine.studies.display import StudyDisplay
-from socrates.engine.studies.runs import finished_run
-from socrates.experiment import Experiment
 from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
 from socrates.quickstart import quickstart
-from socrates.report.aggregate import method_label, setting_of
 from socrates.report.write import Written, write_report
 
 from .commands import Quickstart, Report, Reproduce
+from .dry_run import show_plan
 from .options import command_of, parse_seeds
-from .output import console, show, table_of
+from .output import console, show
 
 
 def run_report(options: Report) -> None:
@@ -63,7 +59,7 @@ def run_reproduce(options: Reproduce) -> None:
     if made.scale.note:
         console.print(f"[yellow]{made.scale.note}[/]", highlight=True)
     if options.dry_run:
-        show_cost(made.runs, made.folder / "runs")
+        show_plan(made, options)
         return
     result = made.carry_out(StudyDisplay(console), **options.place)
     for name, paths in result.files.items():
@@ -77,22 +73,3 @@ def run_reproduce(options: Reproduce) -> None:
     if result.failed:
         raise result.failed
     show(f"\nlook at all of it: socrates report {made.folder / 'runs'}")
-
-
-def show_cost(experiments: list[Experiment], runs: Path) -> None:
-    """A line for each kind of run, and the sum of what is missing."""
-    samples, updates = 0, 0
-    table = table_of("", ("setting", "method"), ("runs", "missing", "samples", "parameter-updates"))
-    costs = {run: cost(run) for run in experiments if finished_run(runs, run) is None}
-    kinds: dict[tuple[str, str], list[Experiment]] = {}
-    for run in experiments:
-        kinds.setdefault((setting_of(run).title, method_label(run)), []).append(run)
-    for kind, members in (kinds | {("all", ""): experiments}).items():
-        found = [costs[run] for run in members if run in costs]
-        samples, updates = sum(one.samples for one in found), sum(one.parameters * one.steps for one in found)
-        table.add_row(*map(Text, kind), str(len(members)), str(len(found)), f"{samples:.3g}", f"{updates:.3g}")
-    console.print(table)
-    show(
-        f"{len(costs)} of {len(experiments)} runs are missing: {samples:,} samples seen in training, "
-        f"{updates:.3g} parameter-updates (parameters times steps)"
-    )

@@ -19,13 +19,13 @@ from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
 from socrates.names import unknown
 from socrates.paper.grid import GRIDS
-from socrates.records import Run
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
 from socrates.report.tables import Cell
 from socrates.report.vocabulary import METRICS
 
 from .commands import Sweep, Tune
+from .dry_run import list_candidates, list_runs
 from .options import ManyRuns, command_of, flag, packages, parse_seeds, read
 from .output import console, show, table_of
 
@@ -38,6 +38,8 @@ def run_tune(options: Tune) -> None:
     epochs = options.optimization(options.dataset, options.model, options.method).epochs
     base = dataclasses.replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
     study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
+    if options.dry_run:
+        return list_candidates(study, options)
     tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
     show_choice(tuned, options.told_of_weights)
@@ -128,7 +130,7 @@ def run_sweep(options: Sweep) -> None:
     """`socrates sweep`."""
     experiments = sweep_experiments(options)
     if options.dry_run:
-        list_runs(experiments, options.out)
+        list_runs(experiments, options)
         return
     failed: StudyError | None = None
     try:
@@ -222,17 +224,6 @@ def read_file(path: Path) -> list[Experiment]:
         if not isinstance(item, Experiment):
             raise ValueError(f"`experiments` of {path} holds {type(item).__name__} at {number}: expected an Experiment")
     return [resolve(item) for item in found]
-
-
-def list_runs(experiments: Sequence[Experiment], out: Path) -> None:
-    """Each run, and how far it is."""
-    directories = {experiment: Run.directory_of(out, experiment) for experiment in experiments}
-    finished = {experiment for experiment, directory in directories.items() if (directory / "finished.json").is_file()}
-    for experiment, directory in directories.items():
-        done = len(Run(directory).epochs()) if (directory / "experiment.json").is_file() else 0
-        epochs = f"{done} of {experiment.optimization.epochs} epochs"
-        show(f"{experiment.name}: {'finished' if experiment in finished else epochs}")
-    show(f"{len(directories)} runs, {len(finished)} finished, {len(directories) - len(finished)} to train")
 
 
 def show_results(directories: Sequence[Path]) -> None:

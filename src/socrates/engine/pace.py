@@ -3,12 +3,12 @@
 import copy
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from socrates.contracts import Splits, Stream
-from socrates.engine.evaluate import EVAL_BATCH, infer
+from socrates.engine.evaluate import EVAL_BATCH, infer, val_record
 from socrates.engine.keep import freeze
 from socrates.engine.optim import make_optimizer
 from socrates.engine.state import State
@@ -17,8 +17,21 @@ from socrates.experiment import Experiment
 TRIED = 4  # steps, of which the first is not counted
 
 
+class Pace(NamedTuple):
+    """Seconds of a step of training, and of evaluating an image."""
+
+    step: float
+    image: float
+
+
 def seconds_per_epoch(fabric: Any, state: State, experiment: Experiment, splits: Splits) -> float:
     """About how long an epoch takes: steps on a copy of model and method, and a batch of evaluation."""
+    pace = try_pace(fabric, state, experiment, splits)
+    return pace.step * state.steps(experiment.optimization.batch_size) + pace.image * len(splits.val)
+
+
+def try_pace(fabric: Any, state: State, experiment: Experiment, splits: Splits, tried: int = TRIED) -> Pace:
+    """The pace of a few steps on a copy of model and method, and of a batch of evaluation."""
     size = experiment.optimization.batch_size
     model, method = copy.deepcopy((state.model, state.method))
     optimizer = make_optimizer(model, experiment.optimization)
@@ -26,7 +39,7 @@ def seconds_per_epoch(fabric: Any, state: State, experiment: Experiment, splits:
     model.train()
     if experiment.optimization.backbone_factor == 0:
         freeze(model)
-    rows = torch.arange(min(len(state.train), TRIED * size))
+    rows = torch.arange(min(len(state.train), tried * size))
     meta = next(iter(state.meta.batches(size, torch.arange(len(state.meta))[:size]))) if state.meta else None
     times: list[float] = []
     start = time.perf_counter()
@@ -38,10 +51,17 @@ def seconds_per_epoch(fabric: Any, state: State, experiment: Experiment, splits:
         loss.backward()
         optimizer.step()
         method.end_step(model)
+        _wait(fabric.device)
         times.append(time.perf_counter() - start)
         start = time.perf_counter()
-    tried = splits.val.subset(torch.arange(min(len(splits.val), EVAL_BATCH)))
+    val = splits.val.subset(torch.arange(min(len(splits.val), EVAL_BATCH)))
     with fabric.autocast():
-        infer(model, tried)
-    evaluation = (time.perf_counter() - start) * len(splits.val) / len(tried)
-    return min(times[1:] or times) * state.steps(size) + evaluation
+        logits = infer(model, val)
+    val_record(logits, val.labels, splits.class_names, experiment.num_bins)
+    return Pace(min(times[1:] or times), (time.perf_counter() - start) / len(val))
+
+
+def _wait(device: torch.device) -> None:
+    """Until what was asked of a device is done: it is asked for more than it has done, to be fast."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -39,8 +39,12 @@ class Plan:
     @property
     def runs(self) -> list[Experiment]:
         """Every run that is needed, once."""
-        columns = [column for wanted in self.wanted.values() for column in wanted.values()]
-        return list(dict.fromkeys(run for column in columns for runs in column.values() for run in runs))
+        return list(dict.fromkeys(run for name in self.wanted for run in self.runs_of(name)))
+
+    def runs_of(self, name: str) -> list[Experiment]:
+        """Those of one table or figure, once."""
+        columns = [runs for column in self.wanted[name].values() for runs in column.values()]
+        return list(dict.fromkeys(run for runs in columns for run in runs))
 
     def carry_out(self, tell: Tell = to_nobody, **place: Any) -> Reproduced:
         """Train the runs that are missing, and write everything from what there is; `place` is that of `run_all`."""
