@@ -28,7 +28,7 @@ from socrates.report.aggregate import group_runs, read_run
 SCALES = (PaperScale(), LaptopScale())
 RUNS = {  # distinct runs of each recipe, in the paper's own settings
     "test": 8 * 7 * 5, "posthoc": 2 * 7 * 5, "gamma": 25, "alpha": 25, "beta": 20, "ablation-vgg16": 50,
-    "ablation-resnet110": 50, "validation": 8 * 7 * 5, "evolution": 5, "losses": 8 * 7 * 5, "pareto": 8 * 6 * 5,
+    "ablation-resnet110": 50, "validation": 8 * 7 * 5, "evolution": 20, "losses": 8 * 7 * 5, "pareto": 8 * 6 * 5,
     "transfer": 40, "reliability": 8 * 6 * 5, "evolution-grid": 16 * 5, "pareto-gamma-alpha": 45, "sat-unknown": 10,
     "pareto-beta": 20, "pareto-ablation": 100, "unknown": 5, "test-pareto": 8 * 6 * 5, "posthoc-pareto": 2 * 6 * 5,
     "transfer-test-pareto": 40,
@@ -222,3 +222,38 @@ def test_cost_of_the_paper_s_runs():
     assert transfer.parameters == pytest.approx(85.9e6, rel=0.002)
     assert cost(final_experiment("cifar100-vgg16", "socrates")).parameters - vgg.parameters == 513
     assert cost(final_experiment("cifar100-vgg16", "mc")).samples == 300 * 40_500
+
+
+def drawn(laptop, name):
+    """The drawing of a recipe from made-up runs."""
+    recipe = RECIPES[name]
+    data, _ = gather(recipe.wanted(chosen(recipe), LaptopScale(), (1, 2)), LaptopScale(), laptop)
+    (drawing,) = recipe.make(data, name)
+    return drawing
+
+
+def test_figure_1_has_another_gamma_the_final_choice_another_alpha_and_alpha_1(laptop):
+    titles = [panel.title for panel in drawn(laptop, "evolution").panels]
+    assert [title.partition(":")[0] for title in titles] == ["another γ", "final", "another α", "no unknown"]
+    assert titles[1].endswith("γ = 2, α = 0.999")
+    assert titles[3].endswith("α = 1")
+
+
+def test_figure_4_has_a_mark_every_second_epoch(laptop):
+    paths, diagram = drawn(laptop, "transfer").panels
+    assert list(paths.data.trails[0].steps[1:4]) == [2, 4, 6]
+    assert len(diagram.data) == 8
+
+
+def test_figure_7_is_gamma_beside_alpha_in_looks_that_one_legend_tells_apart(laptop):
+    gammas, alphas = drawn(laptop, "pareto-gamma-alpha").panels
+    assert [trail.label[0] for trail in gammas.data.trails] == ["γ"] * 5
+    assert [trail.label[0] for trail in alphas.data.trails] == ["α"] * 5
+    shown = [panel.data.look[trail.label] for panel in (gammas, alphas) for trail in panel.data.trails]
+    assert len(set(shown)) == 10
+
+
+def test_figure_14_has_cross_entropy_beside_the_post_hoc_methods_only(laptop):
+    trained, scaled = drawn(laptop, "transfer-test-pareto").panels
+    assert "CE" not in [trail.label for trail in trained.data.trails]
+    assert [trail.label for trail in scaled.data.trails] == ["Socrates", "CE"]

@@ -21,6 +21,7 @@ from .settings import SEEDS, SETTINGS, find_setting
 Columns = dict[str, Experiment]  # by the heading of the column, with any seed
 
 VARIED = {"gamma": (0.0, 1.0, 2.0, 3.0, 4.0), "alpha": (0.8, 0.9, 0.99, 0.999, 1.0)}
+OTHERS = {"gamma": (1.0, 2.0), "alpha": (0.9, 0.99)}  # beside the final values of Figure 1
 BETAS = {
     "β": "socrates",
     "β known": "socrates:beta-known",
@@ -60,6 +61,23 @@ def varied(setting: str, options: Sequence[str] = tuple(VARIED)) -> Columns:
     points = {f"{SYMBOLS[key]} = {value:g}": {key: value} for key in options for value in VARIED[key]}
     usual = dict(final.method.options)
     return {title: replace(final, method=Part("socrates", **(usual | own))) for title, own in points.items()}
+
+
+def four_evolutions(setting: str) -> Columns:
+    """The panels of Figure 1: another gamma; the final choice; another alpha; alpha = 1, without an unknown component.
+
+    The paper's text does not name the other values: these are ours, the usual one or the next where that is final.
+
+    >>> list(four_evolutions("cifar100-vgg16"))
+    ['another γ: γ = 1, α = 0.999', 'final: γ = 2, α = 0.999', 'another α: γ = 2, α = 0.9', 'no unknown: γ = 2, α = 1']
+    """
+    final = final_experiment(setting, "socrates")
+    usual = dict(final.method.options)
+    gamma, alpha = (next(value for value in values if value != usual[key]) for key, values in OTHERS.items())
+    points = {"another γ": {"gamma": gamma}, "final": {}, "another α": {"alpha": alpha}, "no unknown": {"alpha": 1.0}}
+    methods = {words: Part("socrates", **(usual | own)) for words, own in points.items()}
+    titles = {words: "γ = {gamma:g}, α = {alpha:g}".format(**dict(one.options)) for words, one in methods.items()}
+    return {f"{words}: {titles[words]}": replace(final, method=method) for words, method in methods.items()}
 
 
 def gamma_by_alpha(setting: str) -> Columns:
@@ -125,7 +143,7 @@ RECIPES: dict[str, Recipe] = {
     "ablation-vgg16": Recipe("Table 7", "ten ablations, VGG-16", ABLATION, tables.over_epochs, VGG),
     "ablation-resnet110": Recipe("Table 8", "ten ablations, ResNet-110", ABLATION, tables.over_epochs, RESNET),
     "validation": Recipe("Table 9", "validation set performance", methods, tables.performance),
-    "evolution": Recipe("Figure 1", "beta and target over epochs", SOCRATES, figures.evolutions, VGG),
+    "evolution": Recipe("Figure 1", "beta and target over epochs", four_evolutions, figures.evolutions, VGG),
     "losses": Recipe("Figure 2", "loss trends", methods, figures.losses),
     "pareto": Recipe("Figure 3", "error against ECE over epochs", methods, figures.paths, SCRATCH),
     "transfer": Recipe("Figure 4", "transfer learning: Pareto and reliability", methods, figures.transfer, TRANSFER),
