@@ -215,6 +215,8 @@ class Report:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
     out: Path = Path("report")  # Where the report goes.
     title: str = "Socrates report"  # The heading of the page.
+    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
+    width: Literal["column", "text", "full"] = "full"
 
 
 @dataclass(kw_only=True)
@@ -236,6 +238,8 @@ class Reproduce(ManyRuns):
     dataset: str = "digits"  # What the laptop scale is trained on: digits, or 2,000 images of another data set.
     seeds: str = ""  # Such as 1-3, instead of the paper's.
     dry_run: bool = False  # Only list the runs and their cost.
+    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
+    width: Literal["column", "text", "full"] = "full"
     out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
 
 

@@ -82,25 +82,30 @@ unknown_behaviours = files(partial(unknown.unknown_drawing, "unknown"))
 
 def transfer(data: RecipeData, name: str) -> list[Drawing]:
     """Error against ECE over the epochs, and beside it the reliability of all methods."""
-    return side_by_side(transfer_paths(data, name), reliabilities(data, name))
+    return side_by_side({"over the epochs": transfer_paths(data, name), "reliability": reliabilities(data, name)})
 
 
 def transfer_test(data: RecipeData, name: str) -> list[Drawing]:
     """Transfer learning on test data: methods but CE, and beside them post-hoc scaling of Socrates and CE."""
     trained = points(data, name, lambda title: title != "CE")
-    return side_by_side(trained, scaled(data, name, lambda title: title in ("Socrates", "CE")))
+    return side_by_side({"ad-hoc": trained, "post-hoc": scaled(data, name, lambda title: title in ("Socrates", "CE"))})
 
 
 def gamma_and_alpha(data: RecipeData, name: str) -> list[Drawing]:
     """The values of γ, and beside them those of α."""
-    return side_by_side(*(paths(data, name, lambda title, own=symbol: title.startswith(own)) for symbol in "γα"))
+    return side_by_side({s: paths(data, name, lambda title, own=s: title.startswith(own)) for s in "γα"})
 
 
-def side_by_side(left: Sequence[Drawing], right: Sequence[Drawing]) -> list[Drawing]:
-    """One figure of two: those of a setting, which have the same place in both, beside each other."""
-    (left_one,), (right_one,) = left, right
-    pairs = zip(left_one.panels, right_one.panels, strict=True)
-    return [replace(left_one, panels=[panel for pair in pairs for panel in pair], columns=2)]
+def side_by_side(drawings: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
+    """One figure of several, each by its words: the panels of a setting, which have the same place in all, in a row."""
+    firsts = {words: drawing for words, (drawing,) in drawings.items()}
+    rows = zip(*(drawing.panels for drawing in firsts.values()), strict=True)
+    panels = [
+        panel._replace(title=f"{words}: {panel.title}")
+        for row in rows
+        for words, panel in zip(firsts, row, strict=True)
+    ]
+    return [replace(next(iter(firsts.values())), panels=panels, columns=len(firsts))]
 
 
 def sat_unknown(data: RecipeData, name: str) -> list[Drawing]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..experiment import Experiment, Part, resolve
 from ..names import unknown
 from ..report.aggregate import Skipped
-from ..report.figures.compose import Drawing, write_drawing
+from ..report.figures.compose import USUAL_WIDTH, Drawing, Width, write_drawing
 from ..report.tables import Table, write_table
 from ..report.vocabulary import SYMBOLS
 from ..report.write import noted
@@ -143,7 +143,13 @@ RECIPES: dict[str, Recipe] = {
     "ablation-vgg16": Recipe("Table 7", "ten ablations, VGG-16", ABLATION, tables.over_epochs, VGG),
     "ablation-resnet110": Recipe("Table 8", "ten ablations, ResNet-110", ABLATION, tables.over_epochs, RESNET),
     "validation": Recipe("Table 9", "validation set performance", methods, tables.performance),
-    "evolution": Recipe("Figure 1", "beta and target over epochs", four_evolutions, figures.evolutions, VGG),
+    "evolution": Recipe(
+        "Figure 1",
+        "beta and target over epochs, other gamma and alpha of our choice",
+        four_evolutions,
+        figures.evolutions,
+        VGG,
+    ),
     "losses": Recipe("Figure 2", "loss trends", methods, figures.losses),
     "pareto": Recipe("Figure 3", "error against ECE over epochs", methods, figures.paths, SCRATCH),
     "transfer": Recipe("Figure 4", "transfer learning: Pareto and reliability", methods, figures.transfer, TRANSFER),
@@ -193,7 +199,12 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
 
 
 def write_recipes(
-    recipes: Mapping[str, Recipe], wanted: Mapping[str, Wanted], scale: Scale, runs: Path, out: Path
+    recipes: Mapping[str, Recipe],
+    wanted: Mapping[str, Wanted],
+    scale: Scale,
+    runs: Path,
+    out: Path,
+    width: Width = USUAL_WIDTH,
 ) -> tuple[dict[str, list[Path]], list[Skipped]]:
     """Write each recipe from its finished runs; returns the files by recipe, and the runs that were not there."""
     written: dict[str, list[Path]] = {}
@@ -207,5 +218,6 @@ def write_recipes(
                 if isinstance(made, Table):
                     written[name] += write_table(noted(made, scale.note), out / "tables")
                 else:
-                    written[name] += write_drawing(made, out / "figures", scale.note)
+                    made = replace(made, title=", ".join(filter(None, (recipe.what, made.title))))
+                    written[name] += write_drawing(made, out / "figures", scale.note, width)
     return written, list(missing.values())

@@ -9,6 +9,7 @@ from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment
+from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
 from .recipe_data import Wanted
 from .recipes import Recipe, find_recipes, write_recipes
@@ -39,7 +40,7 @@ class Plan:
         columns = [column for wanted in self.wanted.values() for column in wanted.values()]
         return list(dict.fromkeys(run for column in columns for runs in column.values() for run in runs))
 
-    def carry_out(self, tell: Tell = to_nobody, **place: Any) -> Reproduced:
+    def carry_out(self, tell: Tell = to_nobody, width: Width = USUAL_WIDTH, **place: Any) -> Reproduced:
         """Train the runs that are missing, and write everything from what there is; `place` is that of `run_all`."""
         runs, failed = self.folder / "runs", None
         if self.scale.note:
@@ -49,7 +50,7 @@ class Plan:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:
             failed = error  # what is there is written all the same
-        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder)
+        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, width)
         return Reproduced(files, len(missing), failed)
 
 
@@ -81,13 +82,12 @@ def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -
     """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
 
     Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, out), and
-    those of `run_all` (data_root, processes, accelerator).
+    those of `run_all` (data_root, processes, accelerator); `width` is that of the figures: column, text or full.
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):
     ValueError: ... 'table66'...
     """
-    place = {
-        name: options.pop(name) for name in ("data_root", "processes", "accelerator", "keep_weights") if name in options
-    }
+    names_of_place = ("data_root", "processes", "accelerator", "keep_weights", "width")
+    place = {name: options.pop(name) for name in names_of_place if name in options}
     return plan(names, **options).carry_out(tell, **place)
