@@ -353,6 +353,12 @@ def test_unknown_behaviour_needs_an_unknown_class_and_bears_missing_numbers():
     assert "unknown" not in drawn([results("sat", unknown=True)])
 
 
+def test_shares_of_unknown_answers_are_all_inside_the_frame_that_they_share():
+    two = [results("sat", name, unknown=True, unknown_share=[top, 0, 0]) for name, top in (("often", 0.5), ("no", 0))]
+    figure = compose(unknown.unknown_drawing("unknown", "", two))
+    assert figure.axes[4].get_ylim()[1] > 0.5
+
+
 def test_unknown_confidence_beside_ece():
     sat = results("sat", start_epoch=1, confidence_unknown=[0.1, 0.2, 0.3], val_ece=[0.3, 0.2, 0.1])
     left, right = compose(drawn([sat])["unknown-and-ece"]).axes

@@ -1,6 +1,7 @@
 """The unknown class over the epochs: how much belief it draws, where, and how often it is the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +41,10 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
 def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
     """A column a label, of three panels."""
     wide = 4.8 if len(members) == 1 else 2.9
-    columns = [(one.label, unknown_behaviour(one)) for one in members]
+    columns = [(one.label, list(unknown_behaviour(one))) for one in members]
+    top = max(lines[2].limits[1] or 0.0 for _, lines in columns)
+    for _, lines in columns:
+        lines[2] = replace(lines[2], limits=(-0.02 * top, top))  # one scale a row, which holds all of them
     panels = [Panel("" if row else label, draw_lines, lines[row]) for row in range(3) for label, lines in columns]
     return Drawing(name, title, panels, len(members), (wide, 2.1), shared=True, fixed=True)
 
