@@ -225,8 +225,9 @@ class Reproduce(ManyRuns):
 
     Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
     tables); evolution, losses, pareto, transfer, reliability, evolution-grid, pareto-gamma-alpha, sat-unknown,
-    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); or a number
-    such as table1 or figure3; or tables, figures, all. The same command again continues.
+    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); weight-norm
+    (a claim of section 3.3.1); or a number such as table1 or figure3; or tables, figures, all. The same command again
+    continues.
     """
 
     # Tables and figures of the paper.

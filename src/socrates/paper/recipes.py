@@ -1,4 +1,4 @@
-"""Every table and figure of the paper by name: the runs it needs, and what makes it of them."""
+"""Every table and figure of the paper, and a claim of its text: the runs it needs, and what makes it of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from .grid import METHODS_OF_PAPER, final_choice, final_experiment, tuning_exper
 from .recipe_data import RecipeData, Wanted, gather
 from .scales import Scale
 from .settings import SEEDS, SETTINGS, find_setting
+from .weight_norm import weight_norms
 
 Columns = dict[str, Experiment]  # by the heading of the column, with any seed
 
@@ -49,6 +50,18 @@ def methods(setting: str, names: Mapping[str, str] = METHODS_OF_PAPER) -> Column
     (['Socrates'], Part('ce_dece', weight=0.5))
     """
     return {title: final_experiment(setting, name) for title, name in names.items()}
+
+
+def penalties(setting: str) -> Columns:
+    """The four penalties, and beside the second, which equals the first once it is clamped, the unclamped one.
+
+    >>> list(penalties("cifar100-vgg16"))
+    ['β', 'β known', 'β known, unclamped', 'β fixed', 'no β']
+    """
+    first, known, *rest = methods(setting, BETAS).items()
+    title, experiment = known
+    free = Part(experiment.method.name, **(dict(experiment.method.options) | {"clamp": False}))
+    return dict([first, known, (f"{title}, unclamped", replace(experiment, method=free)), *rest])
 
 
 def varied(setting: str, options: Sequence[str] = tuple(VARIED)) -> Columns:
@@ -106,7 +119,7 @@ class Recipe:
     number: str
     what: str
     columns: Callable[[str], Columns]
-    make: Callable[[RecipeData, str], Sequence[Table] | Sequence[Drawing]]
+    make: Callable[[RecipeData, str], Sequence[Table | Drawing]]
     settings: tuple[str, ...] = tuple(SETTINGS)
 
     def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> Wanted:
@@ -129,7 +142,6 @@ SOCRATES = partial(methods, names={"Socrates": "socrates"})
 SOCRATES_CE = partial(methods, names={"Socrates": "socrates", "CE": "ce"})
 SAT = partial(methods, names={"SAT": "sat"})
 GAMMA, ALPHA = (partial(varied, options=[option]) for option in VARIED)
-BETA = partial(methods, names=BETAS)
 ABLATION = partial(methods, names=ABLATIONS)
 
 
@@ -139,7 +151,7 @@ RECIPES: dict[str, Recipe] = {
     "hyperparameters": Recipe("Table 3", "final hyperparameters, searched", searched, tables.hyperparameters),
     "gamma": Recipe("Table 4", "sensitivity to gamma", GAMMA, tables.over_epochs, VGG),
     "alpha": Recipe("Table 5", "sensitivity to alpha", ALPHA, tables.over_epochs, VGG),
-    "beta": Recipe("Table 6", "sensitivity to beta", BETA, tables.over_epochs, VGG),
+    "beta": Recipe("Table 6", "sensitivity to beta", penalties, tables.over_epochs, VGG),
     "ablation-vgg16": Recipe("Table 7", "ten ablations, VGG-16", ABLATION, tables.over_epochs, VGG),
     "ablation-resnet110": Recipe("Table 8", "ten ablations, ResNet-110", ABLATION, tables.over_epochs, RESNET),
     "validation": Recipe("Table 9", "validation set performance", methods, tables.performance),
@@ -161,7 +173,7 @@ RECIPES: dict[str, Recipe] = {
     "sat-unknown": Recipe(
         "Figure 8", "SAT's confidence in the unknown class against ECE", SAT, figures.sat_unknown, VGG + RESNET
     ),
-    "pareto-beta": Recipe("Figure 9", "Pareto for beta", BETA, figures.paths, VGG),
+    "pareto-beta": Recipe("Figure 9", "Pareto for beta", penalties, figures.paths, VGG),
     "pareto-ablation": Recipe("Figure 10", "Pareto for the ablations", ABLATION, figures.paths, VGG + RESNET),
     "unknown": Recipe("Figure 11", "the unknown class during training", SOCRATES, figures.unknown_behaviours, VGG),
     "test-pareto": Recipe("Figure 12", "test error against ECE", methods, figures.points, SCRATCH),
@@ -169,6 +181,7 @@ RECIPES: dict[str, Recipe] = {
     "transfer-test-pareto": Recipe(
         "Figure 14", "transfer learning on test data", methods, figures.transfer_test, TRANSFER
     ),
+    "weight-norm": Recipe("Section 3.3.1", "norms of the weights", SOCRATES_CE, weight_norms, VGG),
 }
 
 
@@ -178,7 +191,7 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
     >>> list(find_recipes(["table1", "beta", "Figure 11"]))
     ['test', 'beta', 'unknown']
     >>> len(find_recipes(["all"])), len(find_recipes(["tables"]))
-    (23, 9)
+    (24, 9)
     >>> find_recipes(["paretto"])
     Traceback (most recent call last):
     ValueError: the paper has no table or figure 'paretto', did you mean 'pareto'? Choose from test, posthoc, ...

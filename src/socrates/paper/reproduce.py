@@ -67,7 +67,7 @@ def plan(
 
     >>> table = plan(["table6"])
     >>> len(table.runs), table.folder.as_posix()
-    (20, 'runs/reproduce/laptop')
+    (25, 'runs/reproduce/laptop')
     """
     recipes = find_recipes(names)
     chosen = PaperScale() if scale == "paper" else LaptopScale(dataset)

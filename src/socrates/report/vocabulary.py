@@ -122,6 +122,7 @@ CURVES = {
         Curve("val_ada_ece", "validation AdaECE, %", 100),
         Curve("val_cw_ece", "validation CW-ECE, %", 100),
         Curve("weight_norm", "norm of the weights"),
+        Curve("head_norm", "norm of the last layer"),
         Curve("beta", "mean β", short="penalty β"),
         Curve("target", "mean target t", short="target t"),
         Curve("confidence_unknown_wrong", "mean belief in unknown, wrong answers"),
