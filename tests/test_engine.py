@@ -60,7 +60,7 @@ def test_a_run_leaves_everything_the_paper_plots(finished):
         for split in ("train", "val")
         for key in ("loss", "accuracy", "ece", "ada_ece", "cw_ece", "nll")
     }
-    wanted |= {"beta", "target", "unknown_share", "weight_norm", "rate", "seconds"}
+    wanted |= {"beta", "target", "unknown_share", "weight_norm", "head_norm", "rate", "seconds"}
     wanted |= {f"confidence_{who}{when}" for who in ("true", "unknown") for when in ("", "_right", "_wrong")}
     assert wanted <= set(records[-1].values)
     assert records[-1].value("train_loss") < records[0].value("train_loss")

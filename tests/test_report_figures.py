@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from report_runs import experiment, make_run
 
 from socrates.experiment import Part, resolve
@@ -16,7 +19,7 @@ from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
-from socrates.report.figures.compose import RED, Drawing, Panel, compose, write_drawing
+from socrates.report.figures.compose import RED, WIDTHS, Drawing, Panel, caption, compose, write_drawing
 from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles
@@ -25,6 +28,7 @@ from socrates.report.write import prefixes, write_figures
 
 STYLE = Style("#D55E00", "solid", "o")
 NAN = np.nan
+LOSSES = [[3, 2, 1], [3, 1, 1]]
 
 
 def results(method="ce", label=None, epochs=3, runs=1, numbers=(), collapses=None, unknown=False, **options):
@@ -326,9 +330,9 @@ def test_evolution_grid_has_a_panel_for_each_pair():
     grid = evolution.evolution_grid([*made, made[0], results(beta=[0.1] * 3), results("socrates")])
     assert list(grid) == [(1, 0.9), (1, 0.99), (2, 0.9)]  # what is not told is at its default
     figure = compose(evolution.grid_drawing("a title", grid))
-    assert figure.get_suptitle() == "a title"
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == ["γ = 1, α = 0.9", "γ = 1, α = 0.99", "γ = 2, α = 0.9", "γ = 2, α = 0.99: no runs"]
+    assert figure.get_suptitle() == ""  # it is the caption
+    titles = [ax.get_title("left") for ax in figure.axes]
+    assert titles == ["(a) γ = 1, α = 0.9", "(b) γ = 1, α = 0.99", "(c) γ = 2, α = 0.9", "(d) γ = 2, α = 0.99: no runs"]
 
 
 def test_unknown_behaviour_in_three_panels(tmp_path):
@@ -347,6 +351,12 @@ def test_unknown_behaviour_needs_an_unknown_class_and_bears_missing_numbers():
     partly = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_true_right=[NAN] * 3)
     assert len(compose(drawn([partly])["unknown"]).axes) == 3
     assert "unknown" not in drawn([results("sat", unknown=True)])
+
+
+def test_shares_of_unknown_answers_are_all_inside_the_frame_that_they_share():
+    two = [results("sat", name, unknown=True, unknown_share=[top, 0, 0]) for name, top in (("often", 0.5), ("no", 0))]
+    figure = compose(unknown.unknown_drawing("unknown", "", two))
+    assert figure.axes[4].get_ylim()[1] > 0.5
 
 
 def test_unknown_confidence_beside_ece():
@@ -383,13 +393,14 @@ def make_settings(root):
 
 def test_every_figure_that_has_data_is_written(tmp_path):
     written = write_figures(make_settings(tmp_path / "runs"), tmp_path / "figures", "laptop scale")
-    names = {path.stem.removeprefix("digits-mlp-6-epochs-") for path in written}
+    names = {path.stem for path in written}
     over_epochs = {"losses", "accuracy", "ece", "ada-ece", "cw-ece", "nll", "weight-norm", "pareto-epochs"}
     at_the_end = {"pareto-test", "pareto-val", "scaling", "reliability"}
     inside = {"evolution", "evolution-grid", "unknown", "unknown-and-ece"}
     assert names == over_epochs | at_the_end | inside
-    assert len(written) == 2 * len(names)
-    assert all(path.stat().st_size < 400_000 for path in written)
+    assert len(written) == 3 * len(names)
+    assert all(path.stat().st_size < 600_000 for path in written)
+    assert not any(b"/Type3" in path.read_bytes() for path in written if path.suffix == ".pdf")
 
 
 def test_labelled_results_need_no_run_directory(tmp_path):
@@ -406,7 +417,7 @@ def test_labelled_results_need_no_run_directory(tmp_path):
     assert isinstance(stats, BinStats)
     names = {path.name for path in write_figures({"audit": [made]}, tmp_path)}
     assert names == {
-        f"audit-{name}.{kind}" for name in ("pareto-test", "reliability", "scaling") for kind in ("pdf", "png")
+        f"{name}.{kind}" for name in ("pareto-test", "reliability", "scaling") for kind in ("pdf", "png", "txt")
     }
     (setting,) = page_data({"audit": [made]})["settings"]
     assert list(setting["charts"]) == ["final", "reliability-0", "scaling"]
@@ -416,7 +427,7 @@ def test_labelled_results_need_no_run_directory(tmp_path):
 def test_equal_data_make_equal_files(tmp_path):
     sound = results(val_nll=[3, 2, 1])
     one, two = (write_figures({"digits": [sound]}, tmp_path / name, "a note") for name in ("one", "two"))
-    assert [path.name for path in one] == ["digits-nll.pdf", "digits-nll.png"]
+    assert [path.name for path in one] == ["nll.pdf", "nll.png", "nll.txt"]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
 
@@ -424,15 +435,20 @@ def test_the_note_is_at_the_foot_of_every_figure(tmp_path, monkeypatch):
     said = []
 
     def note(figure, *_, **__):
-        said.append((figure.get_supxlabel(), figure.get_suptitle(), len(figure.axes)))
+        said.append((figure.get_supxlabel(), figure.get_suptitle(), len(figure.axes), figure.get_size_inches()))
 
     monkeypatch.setattr(Figure, "savefig", note)
-    write_figures(make_settings(tmp_path), tmp_path, "laptop scale")
+    written = write_figures(make_settings(tmp_path), tmp_path, "laptop scale", width="text")
     assert len(said) == 2 * 16
-    for foot, title, panels in said:
-        assert foot == "laptop scale"
-        assert "digits, mlp, 6 epochs" in title.replace("\n", " ")
+    for foot, title, panels, (wide, high) in said:
+        assert (foot, title) == ("laptop scale", "")
         assert panels
+        assert wide == 5.5
+        assert 1.5 < high < 9
+    for path in written:
+        if path.suffix == ".txt":
+            assert "digits, mlp, 6 epochs" in path.read_text(encoding="utf-8")
+            assert path.read_text(encoding="utf-8").endswith("laptop scale\n")
 
 
 def test_collapsed_groups_are_named_in_legend_and_diagram(tmp_path):
@@ -470,7 +486,7 @@ def test_settings_that_would_share_a_file_name_are_numbered(tmp_path):
         "folder-a-b-v2-pareto-test.pdf",
         "folder-a-b-v3-pareto-test.pdf",
     }
-    assert prefixes(["?"]) == ["setting"]
+    assert prefixes(["?", "!"]) == ["setting-", "setting-v2-"]
 
 
 def test_panels_share_one_legend_and_keep_their_remarks():
@@ -482,14 +498,48 @@ def test_panels_share_one_legend_and_keep_their_remarks():
     whole = Drawing("x", "A title", [Panel(name, draw, [0, 1]) for name in "abc"], columns=2, shared=True)
     figure = compose(whole)
     shown = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_title() for ax in shown] == ["a\na remark", "b\na remark", "c\na remark"]
+    assert [ax.get_title("left") for ax in shown] == ["(a) a\na remark", "(b) b\na remark", "(c) c\na remark"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a line"]
     assert [ax.get_xlabel() for ax in shown] == ["", "x", "x"]
-    assert figure.get_suptitle() == "A title"
+    assert caption(whole) == "A title. (a) a, (b) b, (c) c."
 
 
-def test_a_drawing_is_two_files_without_dates(tmp_path):
+def test_a_drawing_is_two_pictures_without_dates_and_a_caption(tmp_path):
     one = results(val_nll=[3, 2, 1])
     (drawing,) = drawn([one]).values()
-    assert [path.name for path in write_drawing(drawing, tmp_path / "new")] == ["nll.pdf", "nll.png"]
+    assert [path.name for path in write_drawing(drawing, tmp_path / "new")] == ["nll.pdf", "nll.png", "nll.txt"]
     assert b"CreationDate" not in (tmp_path / "new" / "nll.pdf").read_bytes()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_figures_are_as_wide_as_they_are_printed_and_all_of_their_text_can_be_read(width):
+    members = [results(name, runs=2, numbers=[(0.9, 0.1), (0.8, 0.2)], val_loss=LOSSES) for name in ("ce", "sat")]
+    members[0] = replace(members[0], label="a label that is rather long: γ = 1")
+    for drawing in drawn(members).values():
+        figure = compose(drawing, width)
+        assert figure.get_size_inches()[0] == WIDTHS[width]
+        sizes = {text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()}
+        assert min(sizes) >= 7, drawing.name
+
+
+def test_the_plane_is_logarithmic_and_zero_is_drawn_at_half_of_the_least():
+    (ax,) = axes()
+    pareto.draw_points(ax, plane(trail("CE", [5, 6], [2, 2]), trail("SAT", [6, 6], [0, 0])))
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert min(float(line.get_ydata()[0]) for line in ax.get_lines()) == 1
+    assert ax.get_ylim()[0] < 1
+
+
+def test_many_paths_have_their_names_beside_them_and_the_legend_says_which_epochs_are_marked():
+    steps = [1, 25, 50]
+    ends = [(10.0 + k, 8.0 - k / 2) for k in range(10)]
+    trails = [
+        pareto.Trail(f"v{k}", np.array([50, e, e]), np.array([30, c, c]), (e, c), steps, 1)
+        for k, (e, c) in enumerate(ends)
+    ]
+    (ax,) = axes()
+    handles = pareto.draw_paths(ax, plane(*trails))
+    written = [text.get_text() for text in ax.texts]
+    assert {f"v{k}" for k in range(10)} <= set(written)
+    assert "25" in written
+    assert [handle.get_label() for handle in handles[-2:]] == ["epochs 25 and 50", "every 25 epochs"]

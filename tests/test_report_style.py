@@ -11,7 +11,7 @@ from report_runs import experiment
 
 from socrates.experiment import Part
 from socrates.report.aggregate import labels
-from socrates.report.style import COLOURS, DARK, FURTHER, PAPER, contrast, linear, method_colour, on_dark, styles
+from socrates.report.style import COLOURS, DARK, FURTHER, PAPER, contrast, faded, linear, method_colour, on_dark, styles
 from socrates.report.vocabulary import METHODS
 
 # What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and Fernandes 2009).
@@ -103,3 +103,24 @@ def test_groups_that_differ_in_the_optimizer_have_their_own_style():
 def test_unknown_methods_have_a_stable_colour():
     assert method_colour("elsewhere:Loss") == method_colour("elsewhere:Loss")
     assert method_colour("elsewhere:Loss") in FURTHER
+
+
+def test_every_method_has_a_marker_of_its_own():
+    found = styles({name: Part(name) for name in METHODS})
+    assert len({style.marker for style in found.values()}) == len(METHODS)
+
+
+def test_variants_of_one_method_alone_have_a_hue_each_and_up_to_three_its_shades():
+    ten = {str(gamma): Part("socrates", gamma=float(gamma)) for gamma in range(10)}
+    found = styles(ten)
+    assert len({style.colour for style in found.values()}) == len({style.marker for style in found.values()}) == 10
+    assert found["0"].colour == COLOURS["socrates"]
+    three = styles({label: ten[label] for label in "012"})
+    assert COLOURS["ce"] not in {style.colour for style in three.values()}
+    assert styles({**ten, "CE": Part("ce")})["1"].colour not in COLOURS.values()
+
+
+@pytest.mark.parametrize("colour", [*COLOURS.values(), *FURTHER])
+def test_what_is_faded_still_stands_out(colour):
+    assert contrast(faded(colour), PAPER) >= 3
+    assert contrast(faded(on_dark(colour), DARK), DARK) >= 3

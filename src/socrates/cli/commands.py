@@ -219,6 +219,8 @@ class Report:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
     out: Path = Path("report")  # Where the report goes.
     title: str = "Socrates report"  # The heading of the page.
+    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
+    width: Literal["column", "text", "full"] = "full"
 
 
 @dataclass(kw_only=True)
@@ -227,8 +229,9 @@ class Reproduce(ManyRuns):
 
     Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
     tables); evolution, losses, pareto, transfer, reliability, evolution-grid, pareto-gamma-alpha, sat-unknown,
-    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); or a number
-    such as table1 or figure3; or tables, figures, all. The same command again continues.
+    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); weight-norm
+    (a claim of section 3.3.1); or a number such as table1 or figure3; or tables, figures, all. The same command again
+    continues.
     """
 
     # Tables and figures of the paper.
@@ -246,6 +249,8 @@ class Reproduce(ManyRuns):
     as_released: bool = False
     # Only tell the runs, about how long they take here, and their disk: of one table or figure in detail.
     dry_run: bool = False
+    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
+    width: Literal["column", "text", "full"] = "full"
     out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
 
 

@@ -9,6 +9,7 @@ from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
 from socrates.quickstart import quickstart
+from socrates.report.figures.compose import Width
 from socrates.report.write import Written, write_report
 
 from .commands import Quickstart, Report, Reproduce
@@ -19,15 +20,14 @@ from .output import console, show
 
 def run_report(options: Report) -> None:
     """`socrates report`."""
-    show_written(make_report(options.runs, options.out, options.title))
+    show_written(make_report(options.runs, options.out, options.title, options.width))
 
 
-def make_report(roots: tuple[Path, ...], out: Path, title: str) -> Written:
+def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "full") -> Written:
     """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
     with console.status("reading runs") as status:
-        return write_report(
-            roots, out, command=command_of, published=published, caveats=CAVEATS, title=title, progress=status.update
-        )
+        told = {"command": command_of, "published": published, "caveats": CAVEATS, "progress": status.update}
+        return write_report(roots, out, title=title, width=width, **told)
 
 
 def show_written(written: Written) -> None:
@@ -46,7 +46,7 @@ def run_quickstart(options: Quickstart) -> None:
     quickstart(options.out / "runs", console)
     written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")
     for path in written.files:
-        if path.name.endswith(("-reliability.png", "-pareto-test.png")):
+        if path.name in ("reliability.png", "pareto-test.png"):
             show(f"picture: {path}")
     show_written(written)
 
@@ -61,7 +61,7 @@ def run_reproduce(options: Reproduce) -> None:
     if options.dry_run:
         show_plan(made, options)
         return
-    result = made.carry_out(StudyDisplay(console), **options.place)
+    result = made.carry_out(StudyDisplay(console), options.width, **options.place)
     for name, paths in result.files.items():
         show(f", {made.recipes[name].what}:", f"\n{made.recipes[name].number}")
         for path in paths:

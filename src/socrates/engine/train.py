@@ -151,6 +151,8 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> N
             values |= train_epoch(fabric, fabric_model, state, experiment, tell)
             values |= measure(fabric_model, state, splits, experiment, run)
             values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - start}
+            if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
+                values["head_norm"] = float(weight_norm(head))
             state.epoch += 1
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             run.append_epoch(record)

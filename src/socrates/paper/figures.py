@@ -17,19 +17,20 @@ from .tables import SCALERS
 PANEL = (3.1, 2.7)  # inches
 PANELS_A_ROW = 3
 MARKS = 12  # steps of a path over the epochs: every 25th of 300
+TRANSFER_MARKS = 25  # every second of 50
 
 Look = Mapping[str, Style]
-Make = Callable[[RecipeData, str], list[Drawing]]  # of data and the name of the figure
+Make = Callable[..., list[Drawing]]  # of data and the name of the figure, and maybe of which columns
 
 
 def panels(draw: Callable[[Any, Any], list[Any]], data_of: Callable[[Sequence[Results], Look], Any]) -> Make:
     """Makes a figure of one panel a setting."""
 
-    def make(data: RecipeData, name: str) -> list[Drawing]:
+    def make(data: RecipeData, name: str, shown: Callable[[str], bool] = bool) -> list[Drawing]:
         made: list[Panel] = []
         for setting, groups in data.groups.items():
-            members = list(groups.values())
-            look = styles({one.label: one.method for one in members})
+            look = styles({one.label: one.method for one in groups.values()})  # of all: panels share a legend
+            members = [one for title, one in groups.items() if shown(title)]
             made.append(Panel(data.scale.title(setting), draw, data_of(members, look)))
         return [Drawing(name, "", made, PANELS_A_ROW, PANEL)]
 
@@ -47,9 +48,9 @@ def files(draw: Callable[[str, Sequence[Results]], Drawing]) -> Make:
     return make
 
 
-def paths_data(members: Sequence[Results], look: Look) -> Plane:
+def paths_data(members: Sequence[Results], look: Look, marks: int = MARKS) -> Plane:
     """Paths with so many marks that the paper's 300 epochs have one every 25."""
-    every = max(1, round(len(members[0].epochs) / MARKS))
+    every = max(1, round(max((len(one.epochs) for one in members), default=0) / marks))
     return Plane(pareto.epoch_paths(members, every), look, collapsed_labels(members))
 
 
@@ -70,6 +71,7 @@ def diagrams(members: Sequence[Results], look: Look) -> list[reliability.Diagram
 
 losses = panels(draw_lines, losses_data)
 paths = panels(pareto.draw_paths, paths_data)
+transfer_paths = panels(pareto.draw_paths, partial(paths_data, marks=TRANSFER_MARKS))
 points = panels(pareto.draw_points, points_data)
 scaled = panels(scaling.draw_scaled, scaled_data)
 reliabilities = panels(reliability.draw_lines, diagrams)
@@ -80,20 +82,30 @@ unknown_behaviours = files(partial(unknown.unknown_drawing, "unknown"))
 
 def transfer(data: RecipeData, name: str) -> list[Drawing]:
     """Error against ECE over the epochs, and beside it the reliability of all methods."""
-    (left,), (right,) = paths(data, name), reliabilities(data, name)
-    return [replace(left, panels=[*left.panels, *right.panels])]
+    return side_by_side({"over the epochs": transfer_paths(data, name), "reliability": reliabilities(data, name)})
 
 
 def transfer_test(data: RecipeData, name: str) -> list[Drawing]:
-    """Transfer learning on test data: methods, and post-hoc scaling of Socrates and CE."""
-    two = data.only(lambda title: title in ("Socrates", "CE"))
-    return points(data, name) + scaled(two, "transfer-posthoc-pareto")
+    """Transfer learning on test data: methods but CE, and beside them post-hoc scaling of Socrates and CE."""
+    trained = points(data, name, lambda title: title != "CE")
+    return side_by_side({"ad-hoc": trained, "post-hoc": scaled(data, name, lambda title: title in ("Socrates", "CE"))})
 
 
 def gamma_and_alpha(data: RecipeData, name: str) -> list[Drawing]:
-    """Both sensitivities were trained together; each has its own figure."""
-    gammas, alphas = (data.only(lambda title, symbol=symbol: title.startswith(symbol)) for symbol in "γα")
-    return paths(gammas, "pareto-gamma") + paths(alphas, "pareto-alpha")
+    """The values of γ, and beside them those of α."""
+    return side_by_side({s: paths(data, name, lambda title, own=s: title.startswith(own)) for s in "γα"})
+
+
+def side_by_side(drawings: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
+    """One figure of several, each by its words: the panels of a setting, which have the same place in all, in a row."""
+    firsts = {words: drawing for words, (drawing,) in drawings.items()}
+    rows = zip(*(drawing.panels for drawing in firsts.values()), strict=True)
+    panels = [
+        panel._replace(title=f"{words}: {panel.title}")
+        for row in rows
+        for words, panel in zip(firsts, row, strict=True)
+    ]
+    return [replace(next(iter(firsts.values())), panels=panels, columns=len(firsts))]
 
 
 def sat_unknown(data: RecipeData, name: str) -> list[Drawing]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..experiment import Experiment
@@ -24,14 +23,6 @@ class RecipeData:
     scale: Scale
     groups: dict[str, dict[str, Results]]
     rule: str = "l1"
-
-    def only(self, wanted: Callable[[str], bool]) -> RecipeData:
-        """Those columns."""
-        kept = {
-            setting: {title: group for title, group in groups.items() if wanted(title)}
-            for setting, groups in self.groups.items()
-        }
-        return replace(self, groups=kept)
 
 
 def gather(wanted: Wanted, scale: Scale, root: Path, rule: str = "l1") -> tuple[RecipeData, list[Skipped]]:

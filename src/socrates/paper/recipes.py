@@ -1,4 +1,4 @@
-"""Every table and figure of the paper by name: the runs it needs, and what makes it of them."""
+"""Every table and figure of the paper, and a claim of its text: the runs it needs, and what makes it of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from pathlib import Path
 from ..experiment import Experiment, Part, resolve
 from ..names import unknown
 from ..report.aggregate import Skipped
-from ..report.figures.compose import Drawing, write_drawing
+from ..report.figures.compose import USUAL_WIDTH, Drawing, Width, write_drawing
 from ..report.idle import with_idle
 from ..report.tables import Table, write_table
 from ..report.vocabulary import METHODS, SYMBOLS
@@ -17,10 +17,12 @@ from . import figures, tables
 from .grid import METHODS_OF_PAPER, WHICH_MC, final_choice, final_experiment, tuning_experiments
 from .recipe_data import RecipeData, Scale, Wanted, gather
 from .settings import SEEDS, SETTINGS, find_setting
+from .weight_norm import weight_norms
 
 Columns = dict[str, Experiment]  # by the heading of the column, with any seed
 
 VARIED = {"gamma": (0.0, 1.0, 2.0, 3.0, 4.0), "alpha": (0.8, 0.9, 0.99, 0.999, 1.0)}
+OTHERS = {"gamma": (1.0, 2.0), "alpha": (0.9, 0.99)}  # beside the final values of Figure 1
 BETAS = {
     "β": "socrates",
     "β known": "socrates:beta-known",
@@ -50,6 +52,18 @@ def methods(setting: str, names: Mapping[str, str] = METHODS_OF_PAPER) -> Column
     return {title: final_experiment(setting, name) for title, name in names.items()}
 
 
+def penalties(setting: str) -> Columns:
+    """The four penalties, and beside the second, which equals the first once it is clamped, the unclamped one.
+
+    >>> list(penalties("cifar100-vgg16"))
+    ['β', 'β known', 'β known, unclamped', 'β fixed', 'no β']
+    """
+    first, known, *rest = methods(setting, BETAS).items()
+    title, experiment = known
+    free = Part(experiment.method.name, **(dict(experiment.method.options) | {"clamp": False}))
+    return dict([first, known, (f"{title}, unclamped", replace(experiment, method=free)), *rest])
+
+
 def varied(setting: str, options: Sequence[str] = tuple(VARIED)) -> Columns:
     """Socrates' final hyperparameters with one of them varied.
 
@@ -60,6 +74,23 @@ def varied(setting: str, options: Sequence[str] = tuple(VARIED)) -> Columns:
     points = {f"{SYMBOLS[key]} = {value:g}": {key: value} for key in options for value in VARIED[key]}
     usual = dict(final.method.options)
     return {title: replace(final, method=Part("socrates", **(usual | own))) for title, own in points.items()}
+
+
+def four_evolutions(setting: str) -> Columns:
+    """The panels of Figure 1: another gamma; the final choice; another alpha; alpha = 1, without an unknown component.
+
+    The paper's text does not name the other values: these are ours, the usual one or the next where that is final.
+
+    >>> list(four_evolutions("cifar100-vgg16"))
+    ['another γ: γ = 1, α = 0.999', 'final: γ = 2, α = 0.999', 'another α: γ = 2, α = 0.9', 'no unknown: γ = 2, α = 1']
+    """
+    final = final_experiment(setting, "socrates")
+    usual = dict(final.method.options)
+    gamma, alpha = (next(value for value in values if value != usual[key]) for key, values in OTHERS.items())
+    points = {"another γ": {"gamma": gamma}, "final": {}, "another α": {"alpha": alpha}, "no unknown": {"alpha": 1.0}}
+    methods = {words: Part("socrates", **(usual | own)) for words, own in points.items()}
+    titles = {words: "γ = {gamma:g}, α = {alpha:g}".format(**dict(one.options)) for words, one in methods.items()}
+    return {f"{words}: {titles[words]}": replace(final, method=method) for words, method in methods.items()}
 
 
 def gamma_by_alpha(setting: str) -> Columns:
@@ -88,7 +119,7 @@ class Recipe:
     number: str
     what: str
     columns: Callable[[str], Columns]
-    make: Callable[[RecipeData, str], Sequence[Table] | Sequence[Drawing]]
+    make: Callable[[RecipeData, str], Sequence[Table | Drawing]]
     settings: tuple[str, ...] = tuple(SETTINGS)
 
     def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> Wanted:
@@ -111,7 +142,6 @@ SOCRATES = partial(methods, names={"Socrates": "socrates"})
 SOCRATES_CE = partial(methods, names={"Socrates": "socrates", "CE": "ce"})
 SAT = partial(methods, names={"SAT": "sat"})
 GAMMA, ALPHA = (partial(varied, options=[option]) for option in VARIED)
-BETA = partial(methods, names=BETAS)
 ABLATION = partial(methods, names=ABLATIONS)
 
 
@@ -121,11 +151,17 @@ RECIPES: dict[str, Recipe] = {
     "hyperparameters": Recipe("Table 3", "final hyperparameters, searched", searched, tables.hyperparameters),
     "gamma": Recipe("Table 4", "sensitivity to gamma", GAMMA, tables.over_epochs, VGG),
     "alpha": Recipe("Table 5", "sensitivity to alpha", ALPHA, tables.over_epochs, VGG),
-    "beta": Recipe("Table 6", "sensitivity to beta", BETA, tables.over_epochs, VGG),
+    "beta": Recipe("Table 6", "sensitivity to beta", penalties, tables.over_epochs, VGG),
     "ablation-vgg16": Recipe("Table 7", "ten ablations, VGG-16", ABLATION, tables.over_epochs, VGG),
     "ablation-resnet110": Recipe("Table 8", "ten ablations, ResNet-110", ABLATION, tables.over_epochs, RESNET),
     "validation": Recipe("Table 9", "validation set performance", methods, tables.performance),
-    "evolution": Recipe("Figure 1", "beta and target over epochs", SOCRATES, figures.evolutions, VGG),
+    "evolution": Recipe(
+        "Figure 1",
+        "beta and target over epochs, other gamma and alpha of our choice",
+        four_evolutions,
+        figures.evolutions,
+        VGG,
+    ),
     "losses": Recipe("Figure 2", "loss trends", methods, figures.losses),
     "pareto": Recipe("Figure 3", "error against ECE over epochs", methods, figures.paths, SCRATCH),
     "transfer": Recipe("Figure 4", "transfer learning: Pareto and reliability", methods, figures.transfer, TRANSFER),
@@ -137,7 +173,7 @@ RECIPES: dict[str, Recipe] = {
     "sat-unknown": Recipe(
         "Figure 8", "SAT's confidence in the unknown class against ECE", SAT, figures.sat_unknown, VGG + RESNET
     ),
-    "pareto-beta": Recipe("Figure 9", "Pareto for beta", BETA, figures.paths, VGG),
+    "pareto-beta": Recipe("Figure 9", "Pareto for beta", penalties, figures.paths, VGG),
     "pareto-ablation": Recipe("Figure 10", "Pareto for the ablations", ABLATION, figures.paths, VGG + RESNET),
     "unknown": Recipe("Figure 11", "the unknown class during training", SOCRATES, figures.unknown_behaviours, VGG),
     "test-pareto": Recipe("Figure 12", "test error against ECE", methods, figures.points, SCRATCH),
@@ -145,6 +181,7 @@ RECIPES: dict[str, Recipe] = {
     "transfer-test-pareto": Recipe(
         "Figure 14", "transfer learning on test data", methods, figures.transfer_test, TRANSFER
     ),
+    "weight-norm": Recipe("Section 3.3.1", "norms of the weights", SOCRATES_CE, weight_norms, VGG),
 }
 
 
@@ -154,7 +191,7 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
     >>> list(find_recipes(["table1", "beta", "Figure 11"]))
     ['test', 'beta', 'unknown']
     >>> len(find_recipes(["all"])), len(find_recipes(["tables"]))
-    (23, 9)
+    (24, 9)
     >>> find_recipes(["paretto"])
     Traceback (most recent call last):
     ValueError: the paper has no table or figure 'paretto', did you mean 'pareto'? Choose from test, posthoc, ...
@@ -175,7 +212,13 @@ def find_recipes(names: Sequence[str]) -> dict[str, Recipe]:
 
 
 def write_recipes(
-    recipes: Mapping[str, Recipe], wanted: Mapping[str, Wanted], scale: Scale, runs: Path, out: Path, rule: str = "l1"
+    recipes: Mapping[str, Recipe],
+    wanted: Mapping[str, Wanted],
+    scale: Scale,
+    runs: Path,
+    out: Path,
+    width: Width = USUAL_WIDTH,
+    rule: str = "l1",
 ) -> tuple[dict[str, list[Path]], list[Skipped]]:
     """Write each recipe from its finished runs; returns the files by recipe, and the runs that were not there."""
     written: dict[str, list[Path]] = {}
@@ -192,5 +235,6 @@ def write_recipes(
                 if isinstance(made, Table):
                     written[name] += write_table(noted(made, note), out / "tables")
                 else:
-                    written[name] += write_drawing(made, out / "figures", foot)
+                    made = replace(made, title=", ".join(filter(None, (recipe.what, made.title))))
+                    written[name] += write_drawing(made, out / "figures", foot, width)
     return written, list(missing.values())

@@ -10,6 +10,7 @@ from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment
+from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
 from .recipe_data import Scale, Wanted
 from .recipes import Recipe, find_recipes, write_recipes
@@ -46,7 +47,7 @@ class Plan:
         columns = [runs for column in self.wanted[name].values() for runs in column.values()]
         return list(dict.fromkeys(run for runs in columns for run in runs))
 
-    def carry_out(self, tell: Tell = to_nobody, **place: Any) -> Reproduced:
+    def carry_out(self, tell: Tell = to_nobody, width: Width = USUAL_WIDTH, **place: Any) -> Reproduced:
         """Train the runs that are missing, and write everything from what there is; `place` is that of `run_all`."""
         runs, failed = self.folder / "runs", None
         if self.scale.note:
@@ -56,7 +57,7 @@ class Plan:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:
             failed = error  # what is there is written all the same
-        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, rule=self.rule)
+        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, width, rule=self.rule)
         return Reproduced(files, len(missing), failed)
 
 
@@ -77,7 +78,7 @@ def plan(
 
     >>> table = plan(["table6"])
     >>> len(table.runs), table.folder.as_posix()
-    (20, 'runs/reproduce/laptop')
+    (25, 'runs/reproduce/laptop')
     """
     recipes = find_recipes(names)
     pareto.rule_of(rule)
@@ -94,13 +95,13 @@ def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -
     """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
 
     Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, rule,
-    as_released, out), and those of `run_all` (data_root, processes, accelerator).
+    as_released, out), and those of `run_all` (data_root, processes, accelerator); `width` is that of the figures:
+    column, text or full.
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):
     ValueError: ... 'table66'...
     """
-    place = {
-        name: options.pop(name) for name in ("data_root", "processes", "accelerator", "keep_weights") if name in options
-    }
+    names_of_place = ("data_root", "processes", "accelerator", "keep_weights", "width")
+    place = {name: options.pop(name) for name in names_of_place if name in options}
     return plan(names, **options).carry_out(tell, **place)

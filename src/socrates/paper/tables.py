@@ -19,10 +19,15 @@ from .compare import METRICS, printed
 from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_MC
 from .published import CAVEATS, find
 from .recipe_data import RecipeData
+from .refit import UNREGULARISED, with_unregularised
 from .settings import SETTINGS
 
 EPOCHS = (25, 50, 75, 100, 150, 200, 250, 300)  # of the sensitivity and ablation tables
-SCALERS = ("none", "temperature", "vector", "matrix")
+SCALERS = ("none", "temperature", "matrix", "vector")  # in the paper's order
+
+# Symbols of the table that were not searched, and our options: E_s of methods with one phase, CCL-SC's features.
+FIXED = {name: {"E_s": "start_epoch"} for name in ("socrates", "focal", "flsd", "brier", "ce_dece")}
+FIXED["ccl_sc"] = {"Mdim": ""}
 
 # Methods are columns, whatever their number, as in the paper.
 compare_as_printed = partial(compare, metrics=tuple(METRICS), caveats=CAVEATS, across="methods")
@@ -41,12 +46,16 @@ def performance(data: RecipeData, name: str) -> list[Table]:
     """Accuracy and calibration errors at the last epoch: of all methods but CE, or of Socrates and CE when scaled."""
     posthoc = name == "posthoc"
     titles = ("Socrates", "CE") if posthoc else [title for title in METHODS_OF_PAPER if title != "CE"]
-    wanted = [(title, scaler) for title in titles for scaler in (SCALERS if posthoc else SCALERS[:1])]
+    scalers = (*SCALERS, *UNREGULARISED) if posthoc else SCALERS[:1]
+    wanted = [(title, scaler) for title in titles for scaler in scalers]
     blocks: list[Block] = []
     for setting, groups in data.groups.items():
+        groups = {title: with_unregularised(group) for title, group in groups.items()} if posthoc else groups
         columns: list[Compared] = []
         for title, scaler in wanted:
-            theirs = printed(name, setting, METHODS_OF_PAPER[title], scaler) if data.scale.compares else {}
+            # The paper's matrix and vector scaling had no regularisation: its numbers are those of these columns.
+            ours_alone = f"{scaler} unregularised" in UNREGULARISED or not data.scale.compares
+            theirs = {} if ours_alone else printed(name, setting, METHODS_OF_PAPER[title], scaler.partition(" ")[0])
             columns.append(Compared(with_scaler(title, scaler), groups.get(title), scaler, printed=theirs))
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
@@ -68,7 +77,9 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
             columns: list[Compared] = []
             for title, group in groups.items():
                 column = title.partition(" = ")[2] or group.method.name
-                theirs = printed(name, epoch, column) if setting == of_paper and data.scale.compares else {}
+                as_printed = setting == of_paper and dict(group.method.options).get("clamp") is not True
+                # The printed penalty was never clamped.
+                theirs = printed(name, epoch, column) if as_printed and data.scale.compares else {}
                 columns.append(Compared(title, at_epoch(group, ours), printed=theirs))
             blocks.append(Block((f"epoch {ours}" + (f" (for {epoch})" if ours != epoch else ""),), columns))
         title = f"{words}: {data.scale.title(setting)}, validation set"
@@ -86,8 +97,11 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     rows: list[Row] = []
     for title, method in METHODS_OF_PAPER.items():
         chosen = [_chosen(title, groups, data.rule) for groups in data.groups.values()]
-        for symbol, option in SYMBOLS.get(method, {"MB": "batch_size"}).items():
-            rows.append(Row((title, symbol, "ours"), tuple(own.get(option, NOTHING) for own in chosen)))
+        for symbol, option in (SYMBOLS.get(method, {"MB": "batch_size"}) | FIXED.get(method, {})).items():
+            none = "0" if symbol == "E_s" else NOTHING  # of a method with one phase
+            rows.append(
+                Row((title, symbol, "ours"), tuple(own.get(option, none) if own else NOTHING for own in chosen))
+            )
             cells = [find(name, setting, method, symbol) for setting in data.groups]
             if data.scale.compares and any(cells):
                 signs = [f"{cell.mean:g}" + ("*" if cell.emphasis else "") if cell else NOTHING for cell in cells]
@@ -98,6 +112,7 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
         "Published values with * were taken from the method's own publication, without a search; there ours is "
         "that point too.",
         WHICH_MC,
+        "E_s is 0 where a method has one phase; Mdim, the width of CCL-SC's features, is that of the architecture.",
     )
     heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
     shown = notes if data.scale.compares else notes[:1]

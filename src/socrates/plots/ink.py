@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.transforms import Bbox
 
 from .. import pareto
@@ -20,6 +21,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 DASH, DOT = (0, (5, 2)), (0, (1.2, 1.6))
 CHANCE: dict[str, Any] = {"color": GREY, "alpha": 0.4, "linewidth": 0}
 STRIP = 0.24  # height of the confidences below a reliability diagram
+Note = tuple[float, float, str, str]  # a place, a text and its colour
 ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, its dotted line
 
 
@@ -100,10 +102,11 @@ def _limits(parts: Sequence[tuple[Array, int]], share: float) -> tuple[float, fl
     return max(0.0, low - room), min(max(furthest, high), high + max(high - low, 0.3 * high)) + room
 
 
-def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]], size: float = 6.5) -> list[str]:
+def annotate_apart(axes: Axes, notes: Sequence[Note], size: float = 6.5, reach: float = 0) -> list[str]:
     """Write (x, y, text, colour) beside its point, off all these points and earlier notes; returns those without room.
 
-    Call it when the limits are final.
+    Those that find none may stand up to `reach` points away, with a line to their point. Call it when the limits are
+    final.
     """
     dot = axes.figure.dpi / 72
     places = [axes.transData.transform(note[:2]) for note in notes]
@@ -111,16 +114,23 @@ def annotate_apart(axes: Axes, notes: Sequence[tuple[float, float, str, str]], s
     unplaced: list[str] = []
     for (x, y, text, colour), place in zip(notes, places, strict=True):
         width, by, below, level = 0.65 * size * len(text), 0.92 * size, -1.9 * size, -0.42 * size  # in points
-        sides = ((by, level), (-by - width, level), (-width / 2, by), (-width / 2, below))
-        sides += ((5, 4), (5, below), (-5 - width, 4))
-        sides += tuple((-4, far * size) for far in (1.6, -2.6, 2.9, -3.9))
-        for dx, dy in sides:
+        sides = [(by, level), (-by - width, level), (-width / 2, by), (-width / 2, below)]
+        sides += [(5, 4), (5, below), (-5 - width, 4)]
+        sides += [(-4, far * size) for far in (1.6, -2.6, 2.9, -3.9)]
+        near = len(sides)
+        for far in np.arange(14, reach + 1, 6):
+            for turn in np.arange(16) * np.pi / 8:
+                right, up = far * np.cos(turn), far * np.sin(turn)
+                sides.append((right if right >= 0 else right - width, up - size / 2))
+        for number, (dx, dy) in enumerate(sides):
             box = Bbox.from_bounds(place[0] + dx * dot, place[1] + dy * dot, width * dot, 1.1 * size * dot)
             inside = all(axes.bbox.contains(*corner) for corner in (box.min, box.max))
             if inside and not box.count_overlaps(taken):
                 taken.append(box)
                 look: dict[str, Any] = {"textcoords": "offset points", "fontsize": size, "color": colour, "zorder": 6}
-                axes.annotate(text, (x, y), xytext=(dx, dy), **look)
+                look["path_effects"] = [withStroke(linewidth=1.5, foreground="white")]  # lines may lie below
+                line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+                axes.annotate(text, (x, y), xytext=(dx, dy), arrowprops=line if number >= near else None, **look)
                 break
         else:
             unplaced.append(text)

@@ -21,7 +21,7 @@ from .figures.chart import SYMBOLS, Chart, Json, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
-from .style import Style, on_dark, styles
+from .style import DARK, Style, faded, on_dark, styles
 from .tables import to_html
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS
 
@@ -127,7 +127,7 @@ def composed(
     return {
         "title": heading,
         "unknown": False,
-        "html": markup("setting.html", symbols=SYMBOLS, on_dark=on_dark, **shown, **more),
+        "html": markup("setting.html", symbols=SYMBOLS, on_dark=on_dark, faded=faded, dark=DARK, **shown, **more),
         "tables": tables,
         "charts": {
             chart.name: {"figures": chart.figures, "captions": chart.captions, "linear": chart.linear}

@@ -1,4 +1,7 @@
-"""One look everywhere: a method keeps its colour on every page and figure, its variants differ in line and marker."""
+"""One look everywhere: a method keeps its colour and marker on every page and figure, its variants differ from it.
+
+Only where all that is shown are variants of one method do colours stand for these.
+"""
 
 import colorsys
 import zlib
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from socrates.experiment import Part
 
 from .vocabulary import COLOURS
+from .vocabulary import MARKERS as METHOD_MARKERS
 
 PAPER = "#FFFFFF"
 DARK = "#15171C"
@@ -18,7 +22,7 @@ LEAST_CONTRAST = 3.0  # WCAG 2, of graphical objects against what lies beside th
 FURTHER = ("#6B6A00", "#4A5FC1", "#7A4B2A", "#00757A")
 
 DASHES = ("solid", "dash", "dot", "dashdot")
-MARKERS: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X")  # in matplotlib's spelling
+MARKERS: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")  # in matplotlib's spelling
 SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, markers and shades share no factor
 
 
@@ -38,18 +42,22 @@ class Style:
 def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
     """The style of each label, by the method that it stands for.
 
-    The colour depends on the method's name alone. Methods of one colour are ranked by their name and options, the
+    Colour and marker depend on the method's name alone. Methods of one colour are ranked by their name and options, the
     plainest first, which has the pure colour and a solid line; further ones change dash, marker and shade. So other
-    methods never change a style, and the order in which they are given does not either.
+    methods never change a style, and the order in which they are given does not either. Of one method alone, more
+    variants than there are shades have a hue each.
 
     >>> styles({"CE": Part("ce")})
-    {'CE': Style(colour='#0072B2', dash='solid', marker='o')}
+    {'CE': Style(colour='#0072B2', dash='solid', marker='s')}
     """
     ranks: Counter[str] = Counter()
     found: dict[str, Style] = {}
+    bases = {method.name.partition(":")[0] for method in methods.values()}
+    make = hue if len(bases) == 1 and len(methods) > len(SHADES) else variant
     for label in sorted(methods, key=lambda label: _order(label, methods[label])):
-        colour = method_colour(methods[label].name)
-        found[label] = replace(variant(colour, ranks[colour]), place=[*methods].index(label))
+        name = methods[label].name
+        colour, marker = method_colour(name), METHOD_MARKERS.get(name.partition(":")[0], MARKERS[-1])
+        found[label] = replace(make(colour, ranks[colour], marker), place=[*methods].index(label))
         ranks[colour] += 1
     return found
 
@@ -63,14 +71,40 @@ def method_colour(name: str) -> str:
     return COLOURS.get(name.partition(":")[0]) or FURTHER[zlib.crc32(name.encode()) % len(FURTHER)]
 
 
-def variant(colour: str, rank: int) -> Style:
-    """The style of the rank-th variant of a method; 84 of them differ.
+def variant(colour: str, rank: int, marker: str = MARKERS[0]) -> Style:
+    """The style of the rank-th variant of a method; 132 of them differ.
 
     >>> variant("#D55E00", 0), variant("#D55E00", 1)
     (Style(colour='#D55E00', dash='solid', marker='o'), Style(colour='#954200', dash='dash', marker='s'))
     """
     darker = [SHADES[rank % len(SHADES)] * channel for channel in _channels(colour)]
-    return Style(_hex(darker), DASHES[rank % len(DASHES)], MARKERS[rank % len(MARKERS)])
+    return Style(_hex(darker), DASHES[rank % len(DASHES)], _marker(rank, marker))
+
+
+def hue(colour: str, rank: int, marker: str = MARKERS[0]) -> Style:
+    """The style of the rank-th variant where no other method is shown: each has another method's colour.
+
+    >>> hue("#D55E00", 0), hue("#D55E00", 1)
+    (Style(colour='#D55E00', dash='solid', marker='o'), Style(colour='#0072B2', dash='solid', marker='s'))
+    """
+    hues = [*dict.fromkeys((colour, *COLOURS.values()))]
+    again, place = divmod(rank, len(hues))
+    return Style(hues[place], DASHES[again % len(DASHES)], _marker(rank, marker))
+
+
+def _marker(rank: int, first: str) -> str:
+    return MARKERS[(MARKERS.index(first) + rank) % len(MARKERS)]
+
+
+def faded(colour: str, ground: str = PAPER) -> str:
+    """The colour mixed half with the ground, or less where it would not stand out from there.
+
+    >>> faded("#00462F"), faded("#D55E00")
+    ('#73998D', '#DB7626')
+    """
+    pairs = [*zip(_channels(colour), _channels(ground), strict=True)]
+    mixed = (_hex([own + part / 20 * (other - own) for own, other in pairs]) for part in range(10, 0, -1))
+    return next((one for one in mixed if contrast(one, ground) >= LEAST_CONTRAST), colour)
 
 
 def on_dark(colour: str) -> str:

@@ -122,6 +122,7 @@ CURVES = {
         Curve("val_ada_ece", "validation AdaECE, %", 100),
         Curve("val_cw_ece", "validation CW-ECE, %", 100),
         Curve("weight_norm", "norm of the weights"),
+        Curve("head_norm", "norm of the last layer"),
         Curve("beta", "mean β", short="penalty β"),
         Curve("target", "mean target t", short="target t"),
         Curve("confidence_unknown_wrong", "mean belief in unknown, wrong answers"),
@@ -132,23 +133,24 @@ CURVES = {
     )
 }
 
-# Methods with their colours: Okabe and Ito's hues where they have enough contrast with white (their orange, sky blue,
-# pink and yellow do not, and are darkened or replaced), the rest chosen so that any two stay apart with red-blind and
-# green-blind eyes.
+# Methods with their colours and markers: Okabe and Ito's hues where they have enough contrast with white (their
+# orange, sky blue, pink and yellow do not, and are darkened or replaced), the rest chosen so that any two stay apart
+# with red-blind and green-blind eyes; markers in matplotlib's spelling.
 _METHODS = {
-    "ce": ("CE", "#0072B2"),
-    "brier": ("Brier", "#939646"),
-    "focal": ("Focal", "#009E73"),
-    "flsd": ("FLSD", "#00462F"),
-    "gamblers": ("Gamblers", "#6C777E"),
-    "sat": ("SAT", "#D172AF"),
-    "mc": ("MC", "#5B2A86"),
-    "ce_dece": ("CE + DECE", "#58421B"),
-    "ccl_sc": ("CCL-SC", "#981F46"),
-    "socrates": ("Socrates", "#D55E00"),
+    "ce": ("CE", "#0072B2", "s"),
+    "brier": ("Brier", "#939646", "v"),
+    "focal": ("Focal", "#009E73", "^"),
+    "flsd": ("FLSD", "#00462F", "P"),
+    "gamblers": ("Gamblers", "#6C777E", ">"),
+    "sat": ("SAT", "#D172AF", "D"),
+    "mc": ("MC", "#5B2A86", "*"),
+    "ce_dece": ("CE + DECE", "#58421B", "<"),
+    "ccl_sc": ("CCL-SC", "#981F46", "X"),
+    "socrates": ("Socrates", "#D55E00", "o"),
 }
-METHODS = {name: title for name, (title, _) in _METHODS.items()}
-COLOURS = {name: colour for name, (_, colour) in _METHODS.items()}
+METHODS = {name: title for name, (title, _, _) in _METHODS.items()}
+COLOURS = {name: colour for name, (_, colour, _) in _METHODS.items()}
+MARKERS = {name: marker for name, (_, _, marker) in _METHODS.items()}
 SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
 LETTERS = {"γ": "gamma", "α": "alpha", "β": "beta", "E_s": "start"}  # for file names
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
@@ -14,6 +15,9 @@ from .listings import runs_table, significance_table, skipped_table
 from .style import styles
 from .tables import Table, write_table
 from .vocabulary import LETTERS
+
+if TYPE_CHECKING:
+    from .figures.compose import Width
 
 NOTE = "note.txt"
 
@@ -37,13 +41,14 @@ def write_report(
     caveats: Mapping[str, str] | None = None,
     title: str = "Socrates report",
     note: str | None = None,
+    width: "Width" = "full",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Written:
-    """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png}` below `out` from the runs below the roots.
+    """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png,txt}` below `out` from runs below the roots.
 
     Runs that are unfinished or damaged are listed and left out. A `note.txt` in a root is said on every output.
     `command` gives the command line that repeats a run, `published` the printed numbers of a group, and `caveats` what
-    their footnotes mean; `progress` hears which stage begins.
+    their footnotes mean; `width` is that of the figures, and `progress` hears which stage begins.
     """
     out = Path(out)
     roots = [roots] if isinstance(roots, Path | str) else list(roots)
@@ -70,7 +75,7 @@ def write_report(
     ]
     files = [path for table in tables if table.rows for path in write_table(noted(table, note), out / "tables")]
     progress("drawing figures")
-    files += write_figures(settings, out / "figures", root_note)
+    files += write_figures(settings, out / "figures", root_note, width)
     progress("writing the page")
     from .page import page_data, write_page
 
@@ -79,7 +84,9 @@ def write_report(
     return Written(page, (page, *files), len(runs), tuple(skipped))
 
 
-def write_figures(settings: Settings, folder: Path | str, note: str | None = None) -> list[Path]:
+def write_figures(
+    settings: Settings, folder: Path | str, note: str | None = None, width: "Width" = "full"
+) -> list[Path]:
     """Every figure that the results support, of every setting; `note` is a line at the foot of each of them."""
     from .figures import FIGURES  # draws with matplotlib, which takes a second to import
     from .figures.compose import write_drawing
@@ -89,25 +96,32 @@ def write_figures(settings: Settings, folder: Path | str, note: str | None = Non
         look = styles({one.label: one.method for one in members})
         said = with_idle(note, {heading: members})
         for drawing in (drawing for figure in FIGURES for drawing in figure.drawings(members, look)):
-            named = {"name": f"{prefix}-{drawing.name}", "title": f"{drawing.title}\n{heading}"}
-            paths += write_drawing(dataclasses.replace(drawing, **named), folder, said)
+            named = {"name": f"{prefix}{drawing.name}", "title": f"{drawing.title}\n{heading}"}
+            paths += write_drawing(dataclasses.replace(drawing, **named), folder, said, width)
     return paths
 
 
 def prefixes(headings: Iterable[str]) -> list[str]:
-    """A file name for each setting; those that would share one are numbered.
+    """What the files of each setting start with: what tells it from the others; those that would share it are numbered.
 
+    >>> prefixes(["digits, mlp, 6 epochs", "digits, cnn, 6 epochs"]), prefixes(["digits, mlp"])
+    (['mlp-', 'cnn-'], [''])
     >>> prefixes(["Socrates α=0.99, num_bins 15", "a/b", "a b", "?"])
-    ['socrates-alpha-0.99-num-bins-15', 'a-b', 'a-b-v2', 'setting']
+    ['socrates-alpha-0.99-num-bins-15-', 'a-b-', 'a-b-v2-', 'setting-']
     """
+    parts = [heading.split(", ") for heading in headings]
+    if len(parts) == 1:
+        return [""]
+    shared = set(parts[0]).intersection(*parts) if parts else set()
     names: list[str] = []
-    for heading in headings:
+    for own in parts:
+        heading = " ".join(part for part in own if part not in shared)
         for symbol, word in LETTERS.items():
             heading = heading.replace(symbol, word)
         name = re.sub(r"[^a-z0-9.]+", "-", heading.lower()).strip("-.") or "setting"
         clashes = sum(other == name or other.startswith(f"{name}-v") for other in names)
         names.append(f"{name}-v{clashes + 1}" if clashes else name)
-    return names
+    return [f"{name}-" for name in names]
 
 
 def note_of(roots: Iterable[Path | str]) -> str | None:

@@ -1,8 +1,9 @@
 """What the charts of the page share: plotly figures as plain dicts, with names of the page's colours for colours.
 
-`m3` is the colour of the method at place 3 and `ink`, `soft`, `card`, `line`, `grid` are the page's own, all of which
-change with its theme; two hexadecimal digits after a space are the opacity. A trace's `meta` is the place of its
-method, with which it is hidden. What nothing here says of axes, shapes and notes stands in `assets/template.json`.
+`m3` is the colour of the method at place 3, `f3` the same but fainter, and `ink`, `soft`, `card`, `line`, `grid` are
+the page's own, all of which change with its theme; two hexadecimal digits after a space are the opacity. A trace's
+`meta` is the place of its method, with which it is hidden. What nothing here says of axes, shapes and notes stands in
+`assets/template.json`.
 """
 
 import math
@@ -21,7 +22,8 @@ from ..vocabulary import READINGS, USUAL_READING
 Json = dict[str, Any]
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
-SYMBOLS = dict(zip((*MARKERS, "*"), _SHAPES, strict=True))
+_SHAPES += ("triangle-left", "triangle-right", "pentagon")
+SYMBOLS = dict(zip(MARKERS, _SHAPES, strict=True))
 LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 
 
@@ -88,7 +90,7 @@ def log_axis(shown: Json, letter: str, title: str = "", also: Sequence[float] = 
     bottom = least if len(positive) == len(values) else least / 2
     low, high = math.log10(bottom), math.log10(max(positive, default=bottom))
     room = max(0.07 * (high - low), 0.06)
-    ticks = _log_ticks(10 ** (low - room), 10 ** (high + room))
+    ticks = log_ticks(10 ** (low - room), 10 ** (high + room))
     texts = {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
     axis = {"type": "log", "range": [low - room, high + room], "title": {"text": title}, **texts}
     placed = [
@@ -98,8 +100,12 @@ def log_axis(shown: Json, letter: str, title: str = "", also: Sequence[float] = 
     return figure(placed, **{**shown["layout"], f"{letter}axis": axis})
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """The coarsest that are more than two; evenly spread ones in a narrow range."""
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: the coarsest that are more than two; evenly spread ones in a narrow range.
+
+    >>> log_ticks(0.5, 20), log_ticks(4.4, 5.2)
+    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [4.4, 4.6, 4.8, 5.0, 5.2])
+    """
     choices = [[step * 10.0**power for power in range(-4, 3) for step in steps] for steps in LOG_STEPS]
     choices.append([float(tick) for tick in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)])
     inside = [[round(tick, 6) for tick in ticks if low <= tick <= high] for ticks in choices]

@@ -1,4 +1,4 @@
-"""What all figures share in matplotlib: panels side by side, one legend, a title, and the two files they become."""
+"""What all figures share in matplotlib: panels side by side, one legend, a caption, and the files they become."""
 
 import math
 import textwrap
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from string import ascii_lowercase
+from typing import Any, Literal, NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -20,12 +21,18 @@ Handles = list[Any]  # entries of a legend, which every draw function returns
 
 LINES: dict[str, Any] = {"solid": "-", "dash": DASH, "dot": DOT, "dashdot": (0, (6, 2, 1.2, 2))}
 RED = "#C1121F"  # of what has collapsed, never of a method
-SINGLE = (5.6, 4.0)  # inches of a panel that stands alone
+SINGLE = (5.6, 4.0)  # a panel that stands alone: wide and high
 LOOK = str(resources.files("socrates.report") / "assets" / "figure.mplstyle")  # of these figures alone
-DPI = 150
-LEGEND_ROWS = 24
-INCHES_A_LETTER = 0.08  # of the title
-INCHES_A_SMALL_LETTER = 0.055  # of the note at the foot
+DPI = 300
+Width = Literal["column", "text", "full"]
+WIDTHS: dict[Width, float] = {"column": 3.25, "text": 5.5, "full": 7.2}  # inches, as journals and conferences print
+USUAL_WIDTH: Width = "full"
+NARROWEST = 1.25  # inches of a panel; below it, fewer stand in a row
+NARROWEST_BESIDE = 2.2  # of one that leaves the legend room beside it
+HIGHEST = 3.4  # inches of a panel, however wide
+SMALL = 7  # points, of all but the labels of axes
+INCHES_A_LETTER = 0.05  # of small text
+INCHES_A_LINE = 0.14
 
 
 class Panel(NamedTuple):
@@ -41,80 +48,132 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as data: the name of its files, its title, and its panels, row by row.
+    """A figure as data: the name of its files, its title, which is its caption, and its panels, row by row.
 
-    `shared` panels have one scale along x, and one along y in each row, and labels on the outside only.
+    `shared` panels have one scale along x, and one along y in each row, and labels on the outside only. Where the
+    columns mean something, they are `fixed`; else there are fewer of them if the figure is narrow.
     """
 
     name: str
     title: str
     panels: Sequence[Panel]
     columns: int = 5  # at most
-    size: tuple[float, float] = SINGLE  # of a panel, in inches
+    size: tuple[float, float] = SINGLE  # of a panel: how wide to how high
     shared: bool = False
+    fixed: bool = False
 
 
-def compose(drawing: Drawing) -> Figure:
-    """The figure of a drawing."""
-    count = len(drawing.panels)
+def compose(drawing: Drawing, width: Width = USUAL_WIDTH, note: str = "") -> Figure:
+    """The figure of a drawing, exactly as wide as it will be printed; `note` is a line at its foot."""
+    wide, count = WIDTHS[width], len(drawing.panels)
     columns = min(count, drawing.columns)
+    if not drawing.fixed:
+        columns = min(columns, int(wide / NARROWEST))
     rows = math.ceil(count / columns)
-    width, height = drawing.size
-    figure = Figure(figsize=(width * columns + 0.3, height * rows + 0.4), layout="constrained")
+    about = rows * min(wide / columns * drawing.size[1] / drawing.size[0], HIGHEST)  # for notes that keep apart
+    figure = Figure(figsize=(wide, about), layout="constrained")
     by_row = "row" if drawing.shared else False
     grid = figure.subplots(rows, columns, squeeze=False, sharex=drawing.shared, sharey=by_row)
     legend: dict[str, Any] = {}
+    heads: list[str] = []
     for place, (axes, panel) in enumerate(zip(grid.flat, drawing.panels, strict=False)):
-        axes.locator_params(nbins=5)  # ticks are slow to draw
+        axes.locator_params(nbins=5 if wide / columns > 1.6 else 3)  # ticks are slow to draw
         for handle in panel.draw(axes, panel.data):
             legend.setdefault(str(handle.get_label()), handle)
-        title, remark = _wrapped(panel.title, 14 * width), _wrapped(axes.get_title(), 14 * width + 12)
-        colour = RED if axes.title.get_color() == RED else INK if title else GREY
-        axes.set_title(f"{title}\n{remark}".strip(), fontsize=8 if title else 7, color=colour)
+        heads.append(_head(axes, lettered(drawing, place), wide / columns))
         if drawing.shared:
             left, below = place % columns == 0, place + columns >= count
             axes.tick_params(labelleft=left, labelbottom=below)
             axes.set(xlabel=axes.get_xlabel() if below else "", ylabel=axes.get_ylabel() if left else "")
     for axes in grid.flat[count:]:
         axes.set_visible(False)
-    _legend_beside(figure, [*legend.values()])
-    figure.suptitle(_wrapped(drawing.title, figure.get_size_inches()[0] / INCHES_A_LETTER), fontsize=9)
+    entries = sorted(legend.values(), key=_of_all)
+    beside, above = _legend(figure, entries, columns)
+    foot = _wrapped(note, 0.95 * wide / INCHES_A_LETTER)
+    if note:
+        figure.supxlabel(foot, fontsize=SMALL, color=GREY)
+    lines = rows * (2 + max(head.count("\n") for head in heads)) + 2 + above + foot.count("\n")
+    high = min((wide - beside) / columns * drawing.size[1] / drawing.size[0], HIGHEST)
+    figure.set_size_inches(wide, rows * high + INCHES_A_LINE * lines)
     return figure
 
 
-def write_drawing(drawing: Drawing, folder: Path | str, note: str | None = None) -> list[Path]:
-    """Write `name.pdf` and `name.png` without dates, so that equal figures are equal files.
+def lettered(drawing: Drawing, place: int) -> str:
+    """The title of a panel after its letter; one that stands alone has none.
+
+    >>> two = Drawing("x", "", [Panel("left", print, 0), Panel("", print, 0)])
+    >>> lettered(two, 0), lettered(two, 1)
+    ('(a) left', '(b)')
+    """
+    title = drawing.panels[place].title
+    again, letter = divmod(place, len(ascii_lowercase))
+    letters = ascii_lowercase[again - 1] * bool(again) + ascii_lowercase[letter]
+    return f"({letters}) {title}".strip() if len(drawing.panels) > 1 else title
+
+
+def caption(drawing: Drawing, note: str = "") -> str:
+    """What stands below the figure in a text: its title, its panels by their letters, and the note.
+
+    >>> caption(Drawing("x", "error", [Panel("left", print, 0), Panel("right", print, 0)]), "Small data.")
+    'Error. (a) left, (b) right. Small data.'
+    """
+    titled = [lettered(drawing, place) for place, panel in enumerate(drawing.panels) if panel.title]
+    sentences = [drawing.title.replace("\n", ", "), ", ".join(titled)]
+    return " ".join([f"{words[0].upper()}{words[1:].rstrip('.')}." for words in sentences if words] + [note]).strip()
+
+
+def write_drawing(
+    drawing: Drawing, folder: Path | str, note: str | None = None, width: Width = USUAL_WIDTH
+) -> list[Path]:
+    """Write `name.pdf`, `name.png` and `name.txt`, its caption, without dates, so that equal figures are equal files.
 
     `note` is a line at the foot.
     """
+    pdf, png, words = (Path(folder) / f"{drawing.name}.{kind}" for kind in ("pdf", "png", "txt"))
+    pdf.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(fname=LOOK):
-        figure = compose(drawing)
-        if note:
-            letters = figure.get_size_inches()[0] / INCHES_A_SMALL_LETTER
-            figure.supxlabel(_wrapped(note, letters), fontsize=6.5, color=GREY)
-        pdf, png = (Path(folder) / f"{drawing.name}.{kind}" for kind in ("pdf", "png"))
-        pdf.parent.mkdir(parents=True, exist_ok=True)
+        figure = compose(drawing, width, note or "")
         figure.savefig(png, dpi=DPI, metadata={"Software": None})
         figure.set_layout_engine("none")  # the PNG has found every place; finding them again takes half the time
         figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
     figure.clear()
-    return [pdf, png]
+    words.write_text(f"{caption(drawing, note or '')}\n", encoding="utf-8")
+    return [pdf, png, words]
+
+
+def _head(axes: Any, title: str, width: float) -> str:
+    """Above a panel, on the left: its title, and beneath, a remark that drawing may have left there."""
+    title, remark = (_wrapped(text, (width - 0.3) / INCHES_A_LETTER) for text in (title, axes.get_title()))
+    colour = RED if axes.title.get_color() == RED else INK if title else GREY
+    head = f"{title}\n{remark}".strip().replace("\u00a0", " ")
+    axes.set_title("")
+    axes.set_title(head, loc="left", fontsize=SMALL, color=colour)
+    return head
 
 
 def _wrapped(text: str, letters: float) -> str:
-    return "\n".join(textwrap.fill(line, int(letters)) for line in text.split("\n"))
+    together = text.replace(" = ", "\u00a0=\u00a0")
+    return "\n".join(textwrap.fill(line, max(int(letters), 8)) for line in together.split("\n"))
 
 
-def _legend_beside(figure: Figure, handles: Handles) -> None:
-    """A legend on the right of all axes, in as many columns as it needs; the figure grows by their width."""
+def _of_all(handle: Any) -> bool:
+    """Whether an entry of the legend is grey, and so stands for all methods: those come last."""
+    return isinstance(handle, Line2D) and handle.get_color() == GREY
+
+
+def _legend(figure: Figure, handles: Handles, columns: int) -> tuple[float, int]:
+    """A legend on the right of all axes if they stay wide enough, else above; returns its width there or its lines."""
     if not handles:
-        return
-    columns = math.ceil(len(handles) / LEGEND_ROWS)
-    longest = max(len(str(handle.get_label())) for handle in handles)
-    width, height = figure.get_size_inches()
-    height = max(height, 0.165 * len(handles) / columns + 0.9)
-    figure.set_size_inches(width + columns * (0.068 * longest + 0.55), height)
-    figure.legend(handles=handles, loc="outside right center", ncols=columns, frameon=False, handlelength=2.8)
+        return 0.0, 0
+    wide = figure.get_size_inches()[0]
+    entry = INCHES_A_LETTER * max(len(str(handle.get_label())) for handle in handles) + 0.45
+    look: dict[str, Any] = {"handles": handles, "frameon": False, "handlelength": 2.4, "columnspacing": 1.2}
+    if (wide - entry) / columns >= NARROWEST_BESIDE and INCHES_A_LINE * len(handles) < figure.get_size_inches()[1]:
+        figure.legend(loc="outside right center", **look)
+        return entry, 0
+    across = max(1, min(int(wide / entry), len(handles)))
+    figure.legend(loc="outside upper center", ncols=across, **look)
+    return 0.0, math.ceil(len(handles) / across)
 
 
 def method_look(style: Style, collapsed: str = "", **line: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from .curves import Line, Lines, curve_charts, draw_lines
 
 # The paper's colours, which stand for quantities here, not for methods.
 COLOURS = {"beta": "#E58600", "target": "#0072B2", "val_ece": "#C1121F", "error": "#1A1A1A"}
+QUANTITIES = "β, t, ECE, error"  # all of them shares, 0 to 1
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -42,13 +43,13 @@ def grid_drawing(title: str, grid: Mapping[tuple[float, float], Lines]) -> Drawi
     panels: list[Panel] = []
     for pair in itertools.product(gammas, alphas):
         words = "γ = {:g}, α = {:g}".format(*pair) + ("" if pair in grid else ": no runs")
-        panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], "share", (0, 1)))))
-    return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True)
+        panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], QUANTITIES, (0, 1)))))
+    return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True, fixed=True)
 
 
 def evolution(results: Results) -> Lines:
     """Curves of beta, target, ECE and error as shares, 0 to 1, in the paper's colours."""
-    return Lines(quantity_lines(results, COLOURS), "share", (0, 1))
+    return Lines(quantity_lines(results, COLOURS), QUANTITIES, (0, 1))
 
 
 def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[Line]:

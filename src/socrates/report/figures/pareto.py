@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from socrates import pareto
-from socrates.plots import ink
-from socrates.plots.ink import ACCEPTABLE_ECE, annotate_apart, draw_front
+from socrates.plots.ink import ACCEPTABLE_ECE, GREY, Note, annotate_apart, draw_front
 
 from ..results import Array, Results, mean_and_band
-from ..style import Style
+from ..style import Style, faded
 from ..vocabulary import SPLITS, USUAL_READING
-from .chart import Chart, Json, by_reading, figure, log_axis, mark, pen, scatter
-from .compose import LINES, Drawing, Handles, Panel, line_handle, method_handle, method_look
+from .chart import Chart, Json, by_reading, figure, log_axis, log_ticks, mark, pen, scatter
+from .compose import LINES, SMALL, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
 MOST_NUMBERED = 8
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
@@ -45,6 +45,20 @@ class Plane:
     trails: Sequence[Trail]
     look: Mapping[str, Style]
     collapsed: Mapping[str, str] = field(default_factory=dict)
+
+    def lifted(self) -> "Plane":
+        """For logarithmic axes, on which zero has no place: it is drawn at half of the least other value."""
+        least = [_least([getattr(one, axis) for one in self.trails]) for axis in ("error", "ece")]
+        trails = [
+            replace(
+                one,
+                error=np.maximum(one.error, least[0]),
+                ece=np.maximum(one.ece, least[1]),
+                end=(max(one.end[0], least[0]), max(one.end[1], least[1])),
+            )
+            for one in self.trails
+        ]
+        return replace(self, trails=trails)
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -136,22 +150,38 @@ def collapsed_labels(members: Sequence[Results]) -> dict[str, str]:
 
 
 def draw_paths(axes: Axes, data: Plane) -> Handles:
-    """Each path with a small mark an epoch, larger ones, with their number, at the middle and at the last epoch.
+    """Each path with a small mark an epoch, and large ones at the middle and at the last epoch.
 
+    The middle has its number, and the last its own: up to eight paths that of the epoch, more the name of the path.
     Paths with collapsed runs have hollow marks with a red edge. The frame holds the second half of the others.
     """
-    notes: list[tuple[float, float, str, str]] = []
+    data = data.lifted()
+    named = len(data.trails) > MOST_NUMBERED
+    middles: list[Note] = []
+    lasts: list[Note] = []
     handles: Handles = []
     for path in data.trails:
         style, bad = data.look[path.label], data.collapsed.get(path.label, "")
         ends = sorted({path.start, len(path.steps) - 1})
-        axes.plot(path.error, path.ece, **method_look(style, bad, linewidth=1.2, markersize=3))
-        axes.plot(path.error[ends], path.ece[ends], **method_look(style, bad, linestyle="none", markersize=7.5))
-        notes += [(path.error[at], path.ece[at], str(path.steps[at]), style.colour) for at in reversed(ends)]
+        axes.plot(path.error, path.ece, **method_look(style, bad, linewidth=1, markersize=2.5))
+        axes.plot(path.error[ends], path.ece[ends], **method_look(style, bad, linestyle="none", markersize=6))
+        for at, notes in ((ends[0], middles), (ends[-1], lasts)):
+            words = path.label if named and notes is lasts else str(path.steps[at])
+            notes.append((path.error[at], path.ece[at], words, style.colour))
         handles.append(method_handle(path.label, style, bad))
     frame_plane(axes, data)
-    annotate_apart(axes, notes if len(data.trails) <= MOST_NUMBERED else [])  # more would only hide each other
-    return handles
+    annotate_apart(axes, list(dict.fromkeys(lasts + middles)), size=SMALL, reach=44 if named else 0)
+    return handles + _epoch_handles(data.trails)
+
+
+def _epoch_handles(paths: Sequence[Trail]) -> Handles:
+    """What large marks mean, if it is the same for all paths, and every how many epochs there is a small one."""
+    if len({tuple(path.steps) for path in paths}) != 1 or len(paths[0].steps) < 3:
+        return []
+    steps, middle = paths[0].steps, paths[0].start
+    look: dict[str, Any] = {"linestyle": "none", "marker": "o"}
+    large = line_handle(f"epochs {steps[middle]} and {steps[-1]}", markersize=6, **look)
+    return [large, line_handle(f"every {steps[2] - steps[1]} epochs", markersize=2.5, **look)]
 
 
 def draw_points(axes: Axes, data: Plane) -> Handles:
@@ -160,25 +190,34 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
     Labels with collapsed runs have a hollow mark with a red edge; they are not on the line, and the frame does not
     stretch for them.
     """
-    draw_front(axes, [point.end for point in data.trails if point.label not in data.collapsed])
+    data = data.lifted()
+    dashed = draw_front(axes, [point.end for point in data.trails if point.label not in data.collapsed])
     handles: Handles = []
     for point in data.trails:
         style, bad = data.look[point.label], data.collapsed.get(point.label, "")
         edge = {} if bad else {"markeredgecolor": "white"}
-        axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=style.colour, alpha=0.4, mew=0)
-        axes.plot(*point.end, **method_look(style, bad, linestyle="none", markersize=8.5, zorder=3, **edge))
+        axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=faded(style.colour), mew=0)
+        axes.plot(*point.end, **method_look(style, bad, linestyle="none", markersize=7.5, zorder=3, **edge))
         handles.append(method_handle(point.label, style, bad, linestyle="none"))
     frame_plane(axes, data)
-    return [*handles, line_handle("not dominated", linewidth=1, linestyle=LINES["dash"])]
+    return [*handles, *([line_handle("not dominated", linewidth=1, linestyle=LINES["dash"])] if dashed else [])]
 
 
 def frame_plane(axes: Axes, data: Plane) -> None:
-    """Limits, the dotted line of acceptable calibration, and above the axes, what ends outside of them.
+    """Logarithmic axes as on the page, the dotted line of acceptable calibration, and above, what ends outside.
 
-    Collapsed labels need not be in the frame.
+    Collapsed labels need not be in the frame, and the first half of a path only as far as it does not double it.
     """
     sound = [trail for trail in data.trails if trail.label not in data.collapsed] or data.trails
-    ink.frame_plane(axes, [(trail.error, trail.ece, trail.start) for trail in sound])
+    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
+    low, high = _log_limits([(trail.ece, trail.start) for trail in sound])
+    high = max(high, 1.08 * ACCEPTABLE_ECE) if high > ACCEPTABLE_ECE / 2 else high
+    axes.set(xlim=_log_limits([(trail.error, trail.start) for trail in sound]), ylim=(low, high))
+    axes.set(xscale="log", yscale="log", xlabel="error, %", ylabel="ECE, %")
+    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_locator(FixedLocator(log_ticks(*limits)))
+        axis.set_major_formatter(FuncFormatter(lambda tick, place: f"{tick:g}"))
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     beyond: list[str] = []
     for trail in data.trails:
@@ -190,6 +229,23 @@ def frame_plane(axes: Axes, data: Plane) -> None:
     axes.set_title("; ".join(notes))
 
 
+def _log_limits(parts: Sequence[tuple[Array, int]], room: float = 0.08) -> tuple[float, float]:
+    """Lower and upper limit of values and the position from which they must be inside; of none, 1 and 100."""
+    if not parts:
+        return 1.0, 100.0
+    late = np.log(np.concatenate([values[start:] for values, start in parts]))
+    every = np.log(np.concatenate([values for values, _ in parts]))
+    low, high = float(late.min()), float(late.max())
+    span = max(high - low, 0.3)
+    least, most = max(float(every.min()), low - span / 2), min(float(every.max()), high + span)
+    return math.exp(least - room * span), math.exp(most + room * span)
+
+
+def _least(parts: Sequence[Array]) -> float:
+    """Half of the least value above zero."""
+    return min((float(value) for values in parts for value in values if value > 0), default=0.1) / 2
+
+
 def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     """Each path, and a large mark at the epoch of the slider; the page cuts both there."""
     hover = "epoch %{customdata[0]}<br>error %{customdata[1]:.2f} %<br>ECE %{customdata[2]:.2f} %"
@@ -197,8 +253,9 @@ def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     for path in paths:
         style = look[path.label]
         whole = scatter(path.label, style, path.error, path.ece, (np.array(path.steps), path.error, path.ece), hover)
-        drawn = {"line": pen(style, 1.5), "marker": {"color": f"m{style.place}", "size": 3.5}}
-        traces.append({**whole, "mode": "lines+markers", "opacity": 0.6, "cut": "until", **drawn})
+        faint = f"f{style.place}"
+        drawn = {"line": {**pen(style, 1.5), "color": faint}, "marker": {"color": faint, "size": 3.5}}
+        traces.append({**whole, "mode": "lines+markers", "cut": "until", **drawn})
         traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
     return _plane_figure(traces, threshold=True)
 
@@ -211,7 +268,7 @@ def _final_figure(plane: Plane) -> Json:
     for point in plane.trails:
         style = plane.look[point.label]
         large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
-        small, mean = mark(style, 6, width=0, opacity=0.5), np.array([point.end]).T
+        small, mean = mark(style, 6, width=0, color=f"f{style.place}"), np.array([point.end]).T
         for x, y, marker in ((point.error, point.ece, small), (mean[0], mean[1], large)):
             traces.append(scatter(point.label, style, x, y, (x, y), hover, mode="markers", marker=marker))
     return _plane_figure(traces, threshold=max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)

@@ -50,6 +50,7 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
 
     The frame does not stretch for labels with collapsed runs.
     """
+    data = data.lifted()
     handles: dict[str, Any] = {}
     point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
     arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}

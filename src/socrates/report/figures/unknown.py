@@ -1,6 +1,7 @@
 """The unknown class over the epochs: how much belief it draws, where, and how often it is the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,9 +41,12 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
 def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
     """A column a label, of three panels."""
     wide = 4.8 if len(members) == 1 else 2.9
-    columns = [(one.label, unknown_behaviour(one)) for one in members]
+    columns = [(one.label, list(unknown_behaviour(one))) for one in members]
+    top = max(lines[2].limits[1] or 0.0 for _, lines in columns)
+    for _, lines in columns:
+        lines[2] = replace(lines[2], limits=(-0.02 * top, top))  # one scale a row, which holds all of them
     panels = [Panel("" if row else label, draw_lines, lines[row]) for row in range(3) for label, lines in columns]
-    return Drawing(name, title, panels, len(members), (wide, 2.1), shared=True)
+    return Drawing(name, title, panels, len(members), (wide, 2.1), shared=True, fixed=True)
 
 
 def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
@@ -56,9 +60,9 @@ def unknown_behaviour(results: Results) -> tuple[Lines, Lines, Lines]:
     share = [Line(curve, Style(INK), "answer is unknown") for curve in bands([results], "unknown_share")]
     top = max([0.01, *(1.05 * float(np.nanmax(line.band.high)) for line in share)])
     return (
-        Lines(quantity_lines(results, {name: COLOURS[name] for name in ("val_ece", "error")}), "share"),
+        Lines(quantity_lines(results, {name: COLOURS[name] for name in ("val_ece", "error")}), "ECE, error"),
         Lines(confidences, "mean confidence", (-0.02, 1.02)),
-        Lines(share, "share of answers unknown", (-0.02 * top, top)),
+        Lines(share, "unknown answers", (-0.02 * top, top)),
     )
 
 
@@ -69,7 +73,7 @@ def belief_panels(title: str, results: Results) -> list[Panel]:
     errors = quantity_lines(results, {"val_ece": COLOURS["val_ece"]})
     if not beliefs or not errors:
         return []
-    left = Lines(beliefs, "mean confidence in unknown", switches=switches)
+    left = Lines(beliefs, "confidence in unknown", switches=switches)
     return [Panel(title, draw_lines, left), Panel("", draw_lines, Lines(errors, "ECE", switches=switches))]
 
 
