@@ -55,6 +55,7 @@ def test_the_answer_says_who_can_be_trusted(both):
     assert re.search(r"is not calibrated: its ECE is \d+\.\d\d %.* overconfident by", answer(boastful)[0])
     assert "takes the ECE from" in answer(boastful)[1]
     assert "are wrong in at most 5 %" in answer(boastful)[1]
+    assert "no scaler makes it clearly better" in answer(honest)[1].lower()
 
 
 def test_every_number_is_that_of_the_metrics(both, files):
@@ -242,3 +243,77 @@ def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--group", "time"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert all(math.isfinite(gap["gap"]) for gap in found["groups"]["time"])
+
+
+def json_of(capsys, *words: object) -> dict:
+    assert main(["audit", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_label_of_probability_0_counts_everywhere_as_much_and_is_told(tmp_path, capsys):
+    found = calibrated(400, 3)
+    np.savez(tmp_path / "hard.npz", probs=np.eye(3)[found["probs"].argmax(axis=1)], labels=found["labels"])
+    said = json_of(capsys, tmp_path / "hard.npz")
+    nll = said["metrics"]["nll"]
+    assert nll["low"] < nll["value"] < nll["high"]
+    wrong = round(400 * (1 - said["metrics"]["accuracy"]["value"]))
+    assert said["notes"] == [f"{wrong} rows give their label probability 0, which the NLL counts as 2.2e-16"]
+
+
+def test_masked_logits_are_judged(tmp_path, capsys):
+    found = calibrated(400, 3)
+    logits = np.log(found["probs"])
+    masked = np.arange(400)[found["labels"] != 2][::3]
+    logits[masked, 2] = -np.inf
+    np.savez(tmp_path / "masked.npz", logits=logits, labels=found["labels"])
+    said = json_of(capsys, tmp_path / "masked.npz")
+    assert said["metrics"]["nll"]["low"] < said["metrics"]["nll"]["value"]
+    assert len(said["scalers"]) > 3
+
+
+@pytest.mark.parametrize(("rows", "why"), [(1, "1 row is too few"), (100, "all rows to fit a scaler on are of one")])
+def test_why_no_scaler_was_tried_is_the_reason(tmp_path, capsys, rows, why):
+    np.savez(tmp_path / "same.npz", probs=calibrated(rows, 3)["probs"], labels=np.ones(rows, int))
+    assert why in json_of(capsys, tmp_path / "same.npz")["answer"][1].lower()
+
+
+def test_a_scaler_that_may_be_chance_is_not_recommended(tmp_path, capsys):
+    np.savez(tmp_path / "few.npz", **calibrated(100, 3, seed=4))
+    said = json_of(capsys, tmp_path / "few.npz")
+    assert said["scalers"]["temperature"]["nll"] > said["scalers"]["none"]["nll"]
+    assert said["scaler_to_use"] == "none"
+
+
+def test_files_are_paired_without_the_rows_that_are_bad_in_one(files, tmp_path):
+    with np.load(files["honest"]) as stored:
+        arrays = dict(stored)
+    arrays["probs"][7] = np.nan
+    np.savez(tmp_path / "holes.npz", **arrays)
+    made = audit([files["honest"], tmp_path / "holes.npz"])
+    assert [one.value for one in made.differences] == [0, 0, 0, 0]
+
+
+def test_the_bins_that_are_asked_for_are_those_of_all_numbers(files):
+    made = audit([files["honest"], files["boastful"]], measuring={"num_bins": 60})
+    first, second = made.files
+    (difference,) = (one for one in made.differences if one.metric == "ece")
+    assert difference.value == pytest.approx(second.values["ece"] - first.values["ece"])
+    ours = first.sample
+    assert ours.ece() == pytest.approx(metrics.ece(ours.top(), num_bins=60))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--risk", "2"], "risk=2, expected a share between 0 and 1"),
+        (["--delta", "0"], "delta=0, expected a share between 0 and 1"),
+        (["--sample", "0"], "sample=0, expected an integer >= 1"),
+        (["--workers", "0"], "workers=0, expected an integer >= 1"),
+        (["--out", "taken"], "--out taken cannot be made (File exists): give another folder"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(files, tmp_path, monkeypatch, capsys, options, words):
+    monkeypatch.chdir(tmp_path)
+    Path("taken").touch()
+    assert main(["audit", str(files["honest"]), "--json", *options]) == 1
+    assert words in capsys.readouterr().err

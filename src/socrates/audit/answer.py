@@ -19,7 +19,7 @@ def verdict(judged: Judgement) -> str:
     measured = f"its ECE is {percent(ece)}, where chance alone gives a calibrated model {percent(floor)}"
     measured += f" ({p_value(p)})"
     if p >= LEVEL:
-        rows = f"{len(judged.sample):,} rows"
+        rows = f"{len(judged.sample):,} rows" if len(judged.sample) > 1 else "1 row"
         return f"{judged.label} is calibrated as far as {rows} can tell: {measured}."
     extent = "is slightly miscalibrated" if ece - floor < SLIGHT else "is not calibrated"
     return f"{judged.label} {extent}: {measured}, and it is {judged.direction}."
@@ -37,7 +37,7 @@ def scaled(judged: Judgement) -> str:
     if made.reason:
         return made.reason
     if made.winner == "none":
-        return "no scaler makes it better"
+        return "no scaler makes it clearly better"
     before, after, title = made.before, made.after, scaler_of(made.winner).long
     changes = f"the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
     changes += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"

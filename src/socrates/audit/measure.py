@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from socrates.metrics import CalibrationMeter, predict
-from socrates.metrics.arrays import picked
+from socrates.metrics.arrays import check_positive, picked
 from socrates.metrics.binning import BinStats, bin_index
 from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Array, Prediction, Reading
 from socrates.metrics.samples import Top
+from socrates.metrics.scoring import CLIP
 
 from .columns import Layout
 from .pool import in_processes
@@ -78,6 +79,16 @@ class Measured:
     rounded: int
     zeros: int
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know: rows that were left out, divided, or counted by a limit."""
+        said = {
+            self.bad.words: self.bad.count,
+            f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by their sum": self.rounded,
+            f"{self.zeros} rows give their label probability 0, which the NLL counts as {CLIP:.2g}": self.zeros,
+        }
+        return [words for words, count in said.items() if count]
+
 
 def measure(
     source: Source,
@@ -111,8 +122,10 @@ def measure(
     >>> round(found.meter.compute()["ece"], 4), found.bad.words
     (0.35, '1 bad row was left out: row 2 sums to 0.9, expected 1')
     """
+    check_positive("sample", sample)
+    check_positive("workers", workers)
     width = max(1, len(source.layout.classes) + source.layout.unknown)
-    size = max(1, min(sample, MOST_VALUES // width))
+    size = min(sample, max(1, MOST_VALUES // width))
     told = reading if source.layout.unknown else None
     tasks = [_Task(source, part, num_bins, told, strict, size, seed) for part in source.parts]
     total = _Sums(tasks[0])

@@ -81,7 +81,7 @@ def audit_page(made: Audit) -> Json:
     answers = [(one.label, answer(one)) for one in files]
     setting = composed("", methods, shown, charts, tables, answers=answers)
     counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
-    left_out = [(one.label, one.measured.bad.words) for one in files if one.measured.bad.count]
+    left_out = [(one.label, words) for one in files for words in one.measured.notes]
     return page_of([setting], shown, LEAD, "socrates audit", counts, left_out)
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from socrates import metrics, scaling
 from socrates.metrics import Decomposition
-from socrates.scaling import Scaler
+from socrates.scaling import FitReport, Scaler, TemperatureScaling
+from socrates.scaling.best import CLEARLY, Best
+from socrates.scaling.scaler import Fit
 
 from .rows import JudgedRows
 
@@ -25,8 +29,8 @@ SCORES = ("nll", "brier")
 class Recalibrated:
     """Numbers of the held-out half before ("none") and after each scaler, and the one to use.
 
-    Which one that is, the other half alone has decided, so that its numbers are honest: it is "none" where even the
-    best does not lower the NLL there. `scaler` is of this kind, but fitted on rows of both halves. `parts` splits the
+    Which one that is, the other half alone has decided, so that its numbers are honest: it is "none" unless the best
+    clearly lowers the NLL there. `scaler` is of this kind, but fitted on rows of both halves. `parts` splits the
     scores of the held-out half by the best.
     """
 
@@ -52,25 +56,50 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibrated:
     order = np.random.default_rng(seed).permutation(len(rows))
     fit, held_out = rows.take(order[: len(rows) // 2]), rows.take(order[len(rows) // 2 :])
     numbers = {"none": numbers_of(held_out)}
-    if len(fit) < FEWEST_ROWS or len(np.unique(fit.labels)) < 2:
-        why = f"{len(rows)} rows are too few to fit a scaler on one half and try it on the other"
-        return Recalibrated(numbers, reason=why)
+    if len(fit) < FEWEST_ROWS:
+        given = f"{len(rows)} rows are" if len(rows) > 1 else "1 row is"
+        return Recalibrated(numbers, reason=f"{given} too few to fit a scaler on one half and try it on the other")
+    if (fit.labels == fit.labels[0]).all():
+        only = rows.classes[fit.labels[0]]
+        return Recalibrated(numbers, reason=f"all rows to fit a scaler on are of one class, {only}")
     fit = fit.take(slice(most_rows(rows)))
     scalers = scaling.candidates(rows.logits.shape[1], rows.has_unknown)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a limit without optimum is a result here, and shows in the numbers
-        chosen = scaling.best(fit.logits, fit.labels, candidates=scalers, unknown_class=rows.has_unknown)
-        for name in [trial.name for trial in chosen.table if not trial.failed]:
+        tried = {**scalers, "none": Unscaled()}
+        chosen = scaling.best(fit.logits, fit.labels, candidates=tried, unknown_class=rows.has_unknown)
+        for name in [trial.name for trial in chosen.table if trial.name in scalers and not trial.failed]:
             scaler = fitted(scalers[name], fit)
             numbers[name] = numbers_of(held_out, scaler(held_out.logits))
-        winner = fitted(scalers[chosen.name], rows.take(order[: most_rows(rows)]))
+        is_better = clearly_better(chosen) and (not rows.has_unknown or helps(tried[chosen.name], fit))
+        winner = fitted(tried[chosen.name], rows.take(order[: most_rows(rows)])) if is_better else None
     recalibrated = held_out.prediction(chosen.scaler(held_out.logits))
     given = held_out.prediction(), recalibrated, held_out.labels
     parts = {score: metrics.decompose(score, *given, sample_weight=held_out.weight) for score in SCORES}
-    gain = numbers_of(fit)["nll"] - min(trial.nll for trial in chosen.table if trial.name == chosen.name)
-    if gain <= 0:  # by cross-validation on the half that decides
-        return Recalibrated(numbers, parts=parts)
-    return Recalibrated(numbers, chosen.name, winner, parts)
+    return Recalibrated(numbers, chosen.name if is_better else "none", winner, parts)
+
+
+class Unscaled(TemperatureScaling):
+    """Leaves logits as they are, so that doing nothing is cross-validated beside the scalers."""
+
+    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+        return {"temperature": 1.0}, FitReport(len(labels), 0, 0.0, math.nan, math.nan), ""
+
+
+def clearly_better(chosen: Best) -> bool:
+    """Whether the best scaler beats none as clearly as another must beat temperature scaling to be chosen."""
+    trials = {trial.name: trial for trial in chosen.table}
+    none, best = trials["none"], trials[chosen.name]
+    if chosen.name == "temperature":
+        return none.difference > CLEARLY * none.error
+    return best.nll < none.nll
+
+
+def helps(scaler: Scaler, rows: JudgedRows) -> bool:
+    """Whether a scaler lowers the NLL in the reading of the rows: cross-validation reads all unknown by "spread"."""
+    fit, held_out = rows.take(slice(0, None, 2)), rows.take(slice(1, None, 2))
+    after = numbers_of(held_out, fitted(scaler, fit)(held_out.logits))
+    return after["nll"] < numbers_of(held_out)["nll"]
 
 
 def fitted(scaler: Scaler, rows: JudgedRows) -> Scaler:
@@ -88,4 +117,4 @@ def numbers_of(rows: JudgedRows, logits: Any = None) -> dict[str, float]:
     top, prediction = rows.top(logits), rows.prediction(logits)
     of_rows = {"nll": metrics.nll, "brier": metrics.brier}
     found = {name: metric(prediction, rows.labels, sample_weight=rows.weight) for name, metric in of_rows.items()}
-    return {"accuracy": metrics.accuracy(top), "ece": metrics.ece(top), **found}
+    return {"accuracy": metrics.accuracy(top), "ece": rows.ece(logits), **found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from socrates import metrics
 from socrates.metrics import GroupGap, Prediction, Top
 from socrates.metrics.predictions import Reading
+from socrates.metrics.scoring import CLIP
 
 from .measure import Measured
 
 Array = NDArray[Any]
-TINY = 1e-30  # the probability of what has none, for logarithms
 WRONG_OR_RIGHT = ("wrong", "right")
 
 
@@ -25,7 +26,8 @@ class JudgedRows:
     """N rows: logits (N, C), of probabilities their logarithms, and labels (N,).
 
     Where only confidence and correctness are known, the two classes are wrong and right, and `top` is about the second
-    of them, whichever is larger. `reading` is that of an unknown last column, None where there is none.
+    of them, whichever is larger. `reading` is that of an unknown last column, None where there is none. What has no
+    probability has as much as the metrics count for it, so that all logits are finite.
     """
 
     logits: Array
@@ -36,6 +38,7 @@ class JudgedRows:
     weight: Array | None
     positions: Array
     groups: Mapping[str, Array]
+    num_bins: int  # of the ECE
 
     @classmethod
     def of(cls, measured: Measured) -> JudgedRows:
@@ -43,10 +46,11 @@ class JudgedRows:
         rows, layout = measured.sample, measured.layout
         of_confidence = layout.kind == "confidence"
         values = np.stack([1 - rows.values, rows.values], axis=1) if of_confidence else rows.values
-        logits = values if layout.kind == "logits" else np.log(np.maximum(values, TINY))
+        logits = _finite(values) if layout.kind == "logits" else np.log(np.maximum(values, CLIP))
         labels = rows.labels.astype(np.int64)
         classes = WRONG_OR_RIGHT if of_confidence else layout.classes
-        return cls(logits, labels, classes, measured.reading, of_confidence, rows.weight, rows.positions, rows.groups)
+        judged = (logits, labels, classes, measured.reading, of_confidence, rows.weight, rows.positions, rows.groups)
+        return cls(*judged, measured.meter.num_bins)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -61,7 +65,7 @@ class JudgedRows:
         weight = None if self.weight is None else self.weight[index]
         groups = {name: of[index] for name, of in self.groups.items()}
         rows = (self.logits[index], self.labels[index], self.classes, self.reading, self.of_confidence)
-        return JudgedRows(*rows, weight, self.positions[index], groups)
+        return JudgedRows(*rows, weight, self.positions[index], groups, self.num_bins)
 
     def prediction(self, logits: Any = None) -> Prediction:
         """What its logits say, or others of the same rows."""
@@ -76,8 +80,19 @@ class JudgedRows:
             confidence, correct = prediction.confidence, np.asarray(prediction.predicted) == self.labels
         return Top.of(confidence, correct, self.weight)
 
+    def ece(self, logits: Any = None) -> float:
+        """The calibration error by its logits, or by others of the same rows."""
+        return metrics.ece(self.top(logits), num_bins=self.num_bins)
+
     def worst_classes(self) -> tuple[GroupGap, ...]:
         """How far the confidence in each class is off, the surest first; none where answers are unknown or weighted."""
         if self.of_confidence or self.weight is not None:
             return ()
         return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.classes))
+
+
+def _finite(logits: Array) -> Array:
+    """Logits with a number in place of the -infinity that masks a class."""
+    if np.isfinite(logits).all():
+        return logits
+    return np.where(np.isneginf(logits), logits.max(axis=1, keepdims=True) + math.log(CLIP), logits)

@@ -83,8 +83,8 @@ def decomposition_table(files: Sequence[Judgement]) -> Table:
         ]
     heads = ("File", "Score", "Total", "Calibration", "Refinement", "Uncertainty", "Discrimination")
     notes = (
-        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the scaler "
-        "to use takes away; it is negative where that does harm.",
+        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the best scaler "
+        "takes away; it is negative where that does harm.",
         "Of the last, on all rows that were judged, it is what the best monotone curve takes away (CORP), and "
         "refinement = uncertainty - discrimination.",
     )
@@ -127,9 +127,8 @@ def reading_table(files: Sequence[Judgement]) -> Table:
     """What was understood of each file, and which rows were left out."""
     rows: list[Row] = []
     for one in files:
-        bad = one.measured.bad
-        left_out = bad.words if bad.count else NOTHING
-        counts = [Cell(value, form=",.0f") for value in (one.measured.num_rows, bad.count, len(one.sample))]
-        rows.append(Row((one.label,), (*counts, one.measured.layout.words, left_out)))
-    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Why left out")
+        measured = one.measured
+        counts = [Cell(value, form=",.0f") for value in (measured.num_rows, measured.bad.count, len(one.sample))]
+        rows.append(Row((one.label,), (*counts, measured.layout.words, "; ".join(measured.notes) or NOTHING)))
+    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Notes")
     return Table("reading", "How the files were read", heads, tuple(rows))

@@ -25,6 +25,8 @@ MOST_ROWS = 24
 def run_audit(options: Options) -> None:
     """`socrates audit`."""
     limits = parse_limits(options.fail_above)
+    if options.out:
+        make_folder(options.out)  # before hours of reading
     say = complain if options.json else show  # with --json the object stands alone on standard output
     with errors.status("reading") as status:
         made = audit(
@@ -53,13 +55,21 @@ def run_audit(options: Options) -> None:
         raise SystemExit(1)
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder that was asked for, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {folder} cannot be made ({error.strerror}): give another folder") from None
+
+
 def show_audit(made: Audit) -> None:
     """The answer first, then the tables."""
     for one in made.files:
         for sentence in answer(one):
             console.print(Text(sentence))
-        if one.measured.bad.count:
-            show(f"{one.label}: {one.measured.bad.words}", "note: ", "yellow")
+        for words in one.measured.notes:
+            show(f"{one.label}: {words}", "note: ", "yellow")
         if one.measured.is_sample:
             show(f"intervals, tests and scalers are of {len(one.sample):,} random rows of {one.measured.num_rows:,}")
         console.print()
