@@ -15,6 +15,7 @@ from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable
 from .table import Coded, Column, Table
 
 CLASSES = ("classes", "class_names")
+PREDICTIONS = (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
 UNNAMED = "values"  # what the one array of an NPY file is called
 
 
@@ -35,8 +36,7 @@ class ArrayReader(Reader):
             raise ValueError(f"{path} holds no array of one or two dimensions: expected probs or logits, and labels")
         self.num_rows = len(rows[0])
         for name, array in arrays.items():
-            known = name.lower() in (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
-            if known and array.ndim in (1, 2) and len(array) != self.num_rows:
+            if name.lower() in PREDICTIONS and array.ndim in (1, 2) and len(array) != self.num_rows:
                 raise ValueError(f"{path}: {name} has {len(array)} rows, expected {self.num_rows} as the others have")
         self.names = [name for name, array in arrays.items() if array.ndim in (1, 2) and len(array) == self.num_rows]
 
@@ -46,8 +46,15 @@ class ArrayReader(Reader):
         with readable(self.path, ValueError):
             if self.path.suffix == ".npy":
                 return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
+            found: dict[str, Array] = {}
             with open(self.path, "rb") as file, np.load(file) as stored:
-                return {name: stored[name] for name in stored.files}
+                for name in stored.files:
+                    try:
+                        found[name] = stored[name]
+                    except ValueError:  # Python objects, which do not matter if they are something else
+                        if name.lower() in PREDICTIONS:
+                            raise
+            return found
 
     def first_rows(self) -> Mapping[str, Column]:
         return {name: _column(self.arrays[name][:FIRST_ROWS], as_words=False) for name in self.names}

@@ -127,6 +127,6 @@ class Layout:
         >>> pets.class_numbers(Coded.of(["dog", 0, None, "bird", True]))
         array([ 1,  0, -1, -2,  1])
         """
-        answers = {"false": 0, "true": 1} if len(self.classes) == 2 else {}
+        answers = {"false": 0, "no": 0, "true": 1, "yes": 1} if len(self.classes) == 2 else {}
         numbers = [self.numbers.get(name, answers.get(name.lower(), NO_CLASS)) for name in labels.names]
         return np.array([*numbers, MISSING])[labels.codes]

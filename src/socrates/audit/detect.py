@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, U
 from .table import Coded, Column
 
 BINARY = ("0", "1")
+NEARLY_A_NUMBER = re.compile(r"-?\d*[.,]?\d+ ?%?")
 TOLD_APART = "class "  # so `socrates predict` calls classes whose names are those of its other columns
 
 
@@ -52,14 +54,17 @@ def detect(
     if labels_apart:
         label = None
     sight = _Sight(rest, kind, tuple(columns), tuple(map(str, classes)), unknown, bool(label or labels_apart))
-    looks = (_told, _lists, _of_each_class, _called_as_classes, _confidence, _score)
+    looks = (_told, _list_by_name, _of_each_class, _called_as_classes, _confidence, _score, _only_list)
     found = next(filter(None, (look(sight) for look in looks)), None)
     if found is None:
+        _refuse_words(rest)
         expected = "p0, p1, ... or names of classes that sum to 1, or one score p; or confidence with correct"
         todo = "name the columns of the classes, and say kind='logits' if they hold logits"
         raise ValueError(f"no predictions are found in the columns {_listed(table)}, expected {expected}: {todo}")
     if not (found.correct or sight.labelled):
         given = f"no labels are found in the columns {_listed(table)}"
+        if odd := _named(table, LABEL):
+            given += f" ({odd} holds lists or fractions, not one class a row)"
         raise ValueError(f"{given}, expected {', '.join(LABEL)}: name the column, or give a file of labels")
     return replace(found, label=None if found.correct else label, groups=tuple(groups), weight=weight)
 
@@ -77,7 +82,11 @@ class _Sight:
 
     @cached_property
     def numbers(self) -> dict[str, Array]:
-        return {name: column for name, column in self.table.items() if not isinstance(column, Coded)}
+        return {name: col for name, col in self.table.items() if not isinstance(col, Coded) and col.ndim == 1}
+
+    @cached_property
+    def lists(self) -> dict[str, Array]:
+        return {name: col for name, col in self.table.items() if not isinstance(col, Coded) and col.ndim == 2}
 
     def kinds(self) -> list[Kind]:
         """Of values of classes, those that are asked for."""
@@ -96,36 +105,43 @@ def _told(sight: _Sight) -> Layout | None:
     """The columns that were told, in the order of the classes."""
     if not sight.columns or sight.kind == "confidence":
         return None
-    wrong = [name for name in sight.columns if name not in sight.numbers]
+    wrong = [name for name in sight.columns if name not in {**sight.numbers, **sight.lists}]
     if wrong:
         raise ValueError(f"column {wrong[0]!r} holds words, labels or weights, expected numbers of a class")
     if len(sight.columns) == 1:
         name = sight.columns[0]
-        only = replace(sight, table={name: sight.numbers[name]}, columns=())
-        return _lists(only) or _one_score(sight, sight.kind or _kind_of_scores(sight.numbers[name]), name)
+        if name in sight.lists:
+            only = replace(sight, table={name: sight.lists[name]})
+            return _list_by_name(only) or _only_list(only)
+        return _one_score(sight, sight.kind or _kind_of_scores(sight.numbers[name]), name)
     last = sight.columns[-1]
     aside = last if _class_of(last).lower() in UNKNOWN else None
     known = [name for name in sight.columns if name != aside]
     return _of_columns(sight, sight.kind or _kind_by_values(sight.values(sight.columns)), known, aside)
 
 
-def _lists(sight: _Sight) -> Layout | None:
+def _list_by_name(sight: _Sight) -> Layout | None:
     """A column that holds a list in each row, or an array of two dimensions."""
-    matrices = {name: column for name, column in sight.numbers.items() if column.ndim == 2}
-    if not matrices or sight.kind == "confidence":
-        return None
     for kind in sight.kinds():
-        if name := _named(matrices, VALUES[kind]):
+        if name := _named(sight.lists, VALUES[kind]):
             return _of_rows(sight, kind, name)
-    if len(matrices) > 1:
-        raise ValueError(f"{_listed(matrices)} all hold a row of values, expected one: name the column")
-    name, values = next(iter(matrices.items()))
+    return None
+
+
+def _only_list(sight: _Sight) -> Layout | None:
+    """The same whatever it is called, if nothing else is found."""
+    lists = {name: column for name, column in sight.lists.items() if np.isfinite(column).any()}
+    if not lists or sight.kind == "confidence":
+        return None
+    if len(lists) > 1:
+        raise ValueError(f"{_listed(lists)} all hold a row of values, expected one: name the column")
+    name, values = next(iter(lists.items()))
     return _of_rows(sight, sight.kind or _kind_by_values(values), name)
 
 
 def _of_rows(sight: _Sight, kind: Kind, name: str) -> Layout:
     """Rows of values: unknown is among them if that is told, or if the names of the classes leave one column over."""
-    width = sight.numbers[name].shape[1]
+    width = sight.lists[name].shape[1]
     by_name = len(sight.classes) == width - 1 or (sight.classes and sight.classes[-1].lower() in UNKNOWN)
     unknown = bool(by_name) if sight.unknown is None else sight.unknown
     classes = _class_names(sight, tuple(map(str, range(width))), unknown)
@@ -184,6 +200,11 @@ def _score(sight: _Sight) -> Layout | None:
     for kind in sight.kinds():
         ones = (name for name in sight.numbers if (match := OF_A_CLASS[kind].fullmatch(name)) and match[1] == "1")
         if name := _named(sight.numbers, VALUES[kind]) or next(ones, None):
+            answers = _named(sight.table, PREDICTED)
+            if sight.kind is None and kind == "probabilities" and answers and not (sight.numbers[name] < 0.5).any():
+                given = f"{name} is never below 0.5, and {answers} tells the answers"
+                todo = f"kind='confidence' with columns=[{name!r}] if so, kind='probabilities' if it is that of class 1"
+                raise ValueError(f"{given}: is it the confidence in them? Say {todo}")
             return _one_score(sight, kind, name)
     return None
 
@@ -245,6 +266,14 @@ def _kind_of_scores(values: Array) -> Kind:
 def _are_probabilities(values: Array) -> Array:
     with np.errstate(all="ignore"):
         return (np.abs(values.sum(axis=1) - 1) <= HALF_TOLERANCE) & (values.min(axis=1) >= 0)
+
+
+def _refuse_words(table: Mapping[str, Column]) -> None:
+    """Raise where numbers are written so that they are words, such as 12.5% or 0,125."""
+    for name, column in table.items():
+        if isinstance(column, Coded) and column.names and NEARLY_A_NUMBER.fullmatch(column.names[0]):
+            given = f"column {name!r} holds words such as {column.names[0]!r}"
+            raise ValueError(f"{given}, expected numbers: with a decimal point, and shares in place of percentages")
 
 
 def _may_be_labels(column: Column) -> bool:

@@ -259,13 +259,19 @@ def _refuse(source: Source, total: _Sums) -> None:
         raise ValueError(
             f"{source.path} holds no rows{' of a weight above 0' * bool(layout.weight)}: nothing to measure"
         )
+    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
+    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
+        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
+        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")
+    if layout.is_score and 10 * bad.reasons[OTHER_LABEL] > total.num_read:
+        given = f"{bad.reasons[OTHER_LABEL]} of {total.num_read} labels of {source.path} are neither"
+        todo = f"say kind='confidence' with columns={list(layout.columns)} if it is the confidence in an answer"
+        raise ValueError(f"{given} {' nor '.join(layout.classes)}, read as {layout.words}: tell both names, or {todo}")
     if 2 * bad.count > total.num_read:
         fault, count = bad.reasons.most_common(1)[0]
         given = f"{bad.count} of {total.num_read} rows of {source.path} are bad, read as {layout.words}"
         line, why = bad.first[0]
         example = f"the first of all, {bad.unit} {line}, {why}"
-        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {FAULTS[fault]}")
-    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
-    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
-        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
-        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")
+        is_answer = fault == OTHER_LABEL and layout.correct
+        todo = f"expected 1 and 0, or true and false in {layout.correct}" if is_answer else FAULTS[fault]
+        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {todo}")

@@ -151,7 +151,11 @@ def open_predictions(
     apart = None if labels is None else _labels_of(Path(labels).expanduser())
     first = reader.first_rows()
     if not first or not any(len(column) for column in first.values()):
-        raise ValueError(f"{path} holds no rows that can be read: expected at least one prediction")
+        tables = (table for part in reader.parts for table in reader.tables(part, [], []))
+        broken = [f" ({reader.unit} {line} {why})" for table in tables for line, why in table.broken.items()]
+        raise ValueError(
+            f"{path} holds no rows that can be read{''.join(broken[:1])}: expected at least one prediction"
+        )
     if apart is not None and reader.num_rows not in (None, len(apart)):
         raise ValueError(f"{path} has {reader.num_rows} rows, but {labels} {len(apart)} labels: expected as many")
     if not columns and path.suffix == ".npy" and kind != "confidence":

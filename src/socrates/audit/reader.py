@@ -61,7 +61,10 @@ def readable(path: Path, *also: type[Exception]) -> Iterator[None]:
         if not isinstance(error, (*DAMAGE, *also)) and not type(error).__module__.startswith("pyarrow"):
             raise
         why = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        todo = "save it as UTF-8" if "utf" in why.lower() else "is it whole? Write or copy it again"
+        todos = {"utf": "save it as UTF-8", "pickle": "save its arrays as numbers or text, by labels.astype(str)"}
+        todo = next(
+            (todo for word, todo in todos.items() if word in why.lower()), "is it whole? Write or copy it again"
+        )
         raise ValueError(f"{path} cannot be read ({why}): {todo}") from error
 
 
