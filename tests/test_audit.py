@@ -233,6 +233,18 @@ def test_weights_count(tmp_path, capsys):
     assert "weights" in said["uncertified"]
 
 
+def test_groups_of_weighted_rows_are_those_of_all_rows(tmp_path, capsys):
+    found = calibrated(600, 3, sharper=2)
+    weight, site = 1 + np.arange(600) % 4, np.array(["north", "south"])[np.arange(600) % 7 // 4]
+    np.savez(tmp_path / "weighted.npz", **found, sample_weight=weight, site=site)
+    gaps = json_of(capsys, tmp_path / "weighted.npz", "--group", "site")["groups"]["site"]
+    assert abs(gaps[0]["gap"]) >= abs(gaps[1]["gap"])
+    for gap in gaps:
+        rows = site == gap["name"]
+        accuracy = metrics.accuracy(found["probs"][rows], found["labels"][rows], sample_weight=weight[rows])
+        assert (gap["count"], gap["accuracy"], gap["low"]) == (rows.sum(), pytest.approx(accuracy), None)
+
+
 def test_files_have_names_of_their_own():
     assert labels_of(["a.csv", "a.npz"]) == ["a (1)", "a (2)"]
     assert labels_of(["x/a.npz", "x/y/a.npz"]) == ["a", "y"]

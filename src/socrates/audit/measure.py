@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from .table import MISSING, Coded
 from .validity import FAULTS, OTHER_LABEL, BadRows, described
 
 MOST_GROUPS = 10_000
+_Task = tuple[Source, Part, "Measured", bool]  # where to read, what to add to, and whether a bad row is an error
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,33 +53,46 @@ class GroupSums:
         return GroupSums(self.num_rows + other.num_rows, self.bins + other.bins)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Measured:
     """What one pass found.
 
     Args:
         layout: what the file holds.
-        num_rows: how many rows were measured.
         bad: the rows that were left out.
-        meter: sums over all of them; `meter.compute()` gives the metrics.
-        group_meters: the sums of each group, by column and name.
-        sample: all of them, or a seeded sample.
-        is_sample: whether the sample lacks some of them.
+        meter: sums over all others; `meter.compute()` gives the metrics.
+        reservoir: those of them that `sample` is made of.
         reading: how belief in "unknown" was read; None where there is none.
+        group_meters: the sums of each group, by column and name.
+        num_rows: how many rows were measured.
         rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
         zeros: how many rows give their label probability 0, or a logit of -infinity.
     """
 
     layout: Layout
-    num_rows: int
     bad: BadRows
     meter: CalibrationMeter
-    group_meters: Mapping[str, Mapping[str, GroupSums]]
-    sample: Sample
-    is_sample: bool
+    reservoir: Reservoir
     reading: Reading | None
-    rounded: int
-    zeros: int
+    group_meters: dict[str, dict[str, GroupSums]]
+    num_rows: int = 0
+    rounded: int = 0
+    zeros: int = 0
+
+    @property
+    def num_read(self) -> int:
+        """How many rows there were, with those that were left out."""
+        return self.num_rows + self.bad.count
+
+    @cached_property
+    def sample(self) -> Sample:
+        """All rows that were measured, or a seeded sample of them."""
+        return self.reservoir.sample()
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the sample lacks some of them."""
+        return len(self.sample) < self.num_rows
 
     @property
     def notes(self) -> list[str]:
@@ -88,6 +103,43 @@ class Measured:
             f"{self.zeros} rows give their label probability 0, which the NLL counts as {CLIP:.2g}": self.zeros,
         }
         return [words for words, count in said.items() if count]
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch."""
+        self.bad += rows.bad
+        if not len(rows.labels):
+            return
+        self.num_rows += len(rows.labels)
+        self.rounded += rows.rounded
+        self.reservoir.add(rows)
+        if self.layout.kind == "confidence":
+            given = (Top(rows.values, rows.labels), None)
+        else:
+            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
+            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
+            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
+        self.meter.update(*given, sample_weight=rows.weight)
+        for column, words in rows.groups.items():
+            top = open_top(*given, sample_weight=rows.weight)
+            self._add_groups(column, _by_group(words, top, self.meter.num_bins))
+
+    def merge(self, other: Measured) -> None:
+        """Add what was found in another part."""
+        self.num_rows += other.num_rows
+        self.rounded += other.rounded
+        self.zeros += other.zeros
+        self.bad += other.bad
+        self.meter.merge(other.meter)
+        self.reservoir.merge(other.reservoir)
+        for column, sums in other.group_meters.items():
+            self._add_groups(column, sums)
+
+    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
+        here = self.group_meters[column]
+        for name, part in sums.items():
+            here[name] = here[name] + part if name in here else part
+        if len(here) > MOST_GROUPS:
+            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
 
 
 def measure(
@@ -124,24 +176,30 @@ def measure(
     """
     check_positive("sample", sample)
     check_positive("workers", workers)
-    width = max(1, len(source.layout.classes) + source.layout.unknown)
-    size = min(sample, max(1, MOST_VALUES // width))
-    told = reading if source.layout.unknown else None
-    tasks = [_Task(source, part, num_bins, told, strict, size, seed) for part in source.parts]
-    total = _Sums(tasks[0])
+    layout = source.layout
+    size = min(sample, max(1, MOST_VALUES // max(1, len(layout.classes) + layout.unknown)))
+
+    def nothing_yet() -> Measured:
+        return Measured(
+            layout,
+            BadRows(source.reader.unit),
+            CalibrationMeter(num_bins, len(layout.classes) or None),
+            Reservoir(size, seed, None if layout.weight else source.num_rows),
+            reading if layout.unknown else None,
+            {name: {} for name in layout.groups},
+        )
+
+    total, tasks = nothing_yet(), [(source, part, nothing_yet(), strict) for part in source.parts]
     if min(workers, len(tasks)) > 1:
-        for sums in in_processes(_measured, tasks, workers):
-            total.merge(sums)
+        for found in in_processes(_measured, tasks, workers):
+            total.merge(found)
             tell(total.num_read)
     else:
         for task in tasks:
             total.merge(_measured(task, total.num_read, tell))
     _refuse(source, total)
-    kept = total.reservoir.sample()
-    groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
-    is_sample, num_rows = len(kept) < total.num_rows, total.num_rows
-    found = (source.layout, num_rows, total.bad, total.meter, groups, kept, is_sample, told, total.rounded, total.zeros)
-    return Measured(*found)
+    total.group_meters = {column: dict(sorted(sums.items())) for column, sums in total.group_meters.items()}
+    return total
 
 
 def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array | Prediction:
@@ -159,82 +217,18 @@ def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array
         return predict(np.log(values), reading)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A part of a file, and how to measure it."""
-
-    source: Source
-    part: Part
-    num_bins: int
-    reading: Reading | None
-    strict: bool
-    size: int
-    seed: int
-
-
-class _Sums:
-    """What adds up over batches and parts."""
-
-    def __init__(self, task: _Task) -> None:
-        layout = self.layout = task.source.layout
-        self.num_bins = task.num_bins
-        self.reading: Reading | None = task.reading
-        self.num_rows = self.num_read = self.rounded = self.zeros = 0
-        self.bad = BadRows(task.source.reader.unit)
-        self.meter = CalibrationMeter(task.num_bins, len(layout.classes) or None)
-        self.groups: dict[str, dict[str, GroupSums]] = {name: {} for name in layout.groups}
-        self.reservoir = Reservoir(task.size, task.seed, None if layout.weight else task.source.num_rows)
-
-    def add(self, rows: Rows) -> None:
-        """Add a batch."""
-        self.num_read += len(rows.labels) + rows.bad.count
-        self.bad += rows.bad
-        if not len(rows.labels):
-            return
-        self.num_rows += len(rows.labels)
-        self.rounded += rows.rounded
-        self.reservoir.add(rows)
-        if self.layout.kind == "confidence":
-            given = (Top(rows.values, rows.labels), None)
-        else:
-            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
-            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
-            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
-        self.meter.update(*given, sample_weight=rows.weight)
-        for column, words in rows.groups.items():
-            top = open_top(*given, sample_weight=rows.weight)
-            self._add_groups(column, _by_group(words, top, self.num_bins))
-
-    def merge(self, other: _Sums) -> None:
-        """Add the sums of another part."""
-        self.num_rows, self.num_read = self.num_rows + other.num_rows, self.num_read + other.num_read
-        self.rounded, self.zeros = self.rounded + other.rounded, self.zeros + other.zeros
-        self.bad += other.bad
-        self.meter.merge(other.meter)
-        self.reservoir.merge(other.reservoir)
-        for column, sums in other.groups.items():
-            self._add_groups(column, sums)
-
-    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
-        here = self.groups[column]
-        for name, part in sums.items():
-            here[name] = here[name] + part if name in here else part
-        if len(here) > MOST_GROUPS:
-            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
-
-
-def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> _Sums:
-    """The sums of a part; `tell` hears how many rows have been read, with those before it."""
-    sums = _Sums(task)
+def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> Measured:
+    """What is found in a part; `tell` hears how many rows have been read, with those before it."""
+    source, part, found, strict = task
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*probability 0 at their label")  # they are counted
-        for rows in task.source.batches(task.part):
-            if task.strict and rows.bad.count:
+        for rows in source.batches(part):
+            if strict and rows.bad.count:
                 line, why = rows.bad.first[0]
-                raise ValueError(f"{task.source.path}: {rows.bad.unit} {line} {why}")
-            sums.add(rows)
-            tell(before + sums.num_read)
-    return sums
+                raise ValueError(f"{source.path}: {rows.bad.unit} {line} {why}")
+            found.add(rows)
+            tell(before + found.num_read)
+    return found
 
 
 def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
@@ -252,7 +246,7 @@ def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
     }
 
 
-def _refuse(source: Source, total: _Sums) -> None:
+def _refuse(source: Source, total: Measured) -> None:
     """Raise where it is not some rows that are wrong, but what was understood of the file."""
     bad, layout = total.bad, source.layout
     if not total.num_read:

@@ -61,8 +61,8 @@ def paired(one: Judgement, first: Judgement) -> tuple[JudgedRows, JudgedRows]:
     """The rows that were judged in both files: without those that are bad in one, and none if one has more rows."""
     samples = one.sample, first.sample
     common = np.intersect1d(*(rows.positions for rows in samples), assume_unique=True)
-    lengths = {each.measured.num_rows + each.measured.bad.count for each in (one, first)}
-    common = common if len(lengths) == 1 else common[:0]
+    if one.measured.num_read != first.measured.num_read:
+        common = common[:0]
     ours, theirs = (
         rows if len(common) == len(rows) else rows.take(np.searchsorted(rows.positions, common)) for rows in samples
     )

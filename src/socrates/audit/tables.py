@@ -100,7 +100,7 @@ def worst_table(files: Sequence[Judgement]) -> Table:
     heads = ("File", "By", "Which", "Rows", "Confidence (%)", "Accuracy (%)", "Gap (points)", "95 % from", "95 % to")
     notes = (
         "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that "
-        "were looked at: a gap whose interval leaves out 0 is real.",
+        "were looked at: a gap whose interval leaves out 0 is real. Weighted rows have none.",
     )
     return Table("worst", "Worst classes and groups", heads, tuple(rows), notes)
 
