@@ -38,19 +38,9 @@ CORRECT = ("correct", "is_correct")
 CONFIDENCE = ("confidence", "conf", "max_prob")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)
+PROBABILITIES = ("probs", "prob", "p", "proba", "probabilities", "softmax", "scores", "score", "y_prob", "y_score")
 VALUES: dict[Kind, tuple[str, ...]] = {  # of all classes in one column, or of class 1 alone
-    "probabilities": (
-        "probs",
-        "prob",
-        "p",
-        "proba",
-        "probabilities",
-        "softmax",
-        "scores",
-        "score",
-        "y_prob",
-        "y_score",
-    ),
+    "probabilities": PROBABILITIES,
     "logits": ("logits", "logit", "z"),
 }
 OF_A_CLASS: dict[Kind, re.Pattern[str]] = {

@@ -14,7 +14,7 @@ from socrates.metrics.predictions import Array
 
 from .arrays import UNNAMED, ArrayReader
 from .columns import Kind, Layout
-from .detect import BINARY, detect
+from .detect import BINARY, Told, detect
 from .labels import read_labels
 from .parquet import ParquetReader
 from .reader import Part, Reader
@@ -161,17 +161,8 @@ def open_predictions(
     if not columns and path.suffix == ".npy" and kind != "confidence":
         columns = (UNNAMED,)
     try:
-        layout = detect(
-            first,
-            kind=kind,
-            label=label_column,
-            columns=columns,
-            classes=classes or reader.classes,
-            unknown=unknown,
-            groups=groups,
-            weight=weight,
-            labels_apart=apart is not None,
-        )
+        names = (tuple(columns), tuple(map(str, classes or reader.classes)), tuple(groups))
+        layout = detect(first, Told(kind, label_column, *names, weight, unknown, labels_apart=apart is not None))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return Source(path, layout, reader, apart)

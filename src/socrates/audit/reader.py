@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,11 +85,9 @@ def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
     Traceback (most recent call last):
     ValueError: a.csv has two columns called 'p0': rename one of them
     """
-    seen = set[str]()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{path} has two columns called {name!r}: rename one of them")
-        seen.add(name)
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise ValueError(f"{path} has two columns called {name!r}: rename one of them")
 
 
 def need_arrow(path: Path) -> None:
