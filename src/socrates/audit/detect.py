@@ -115,8 +115,7 @@ def _told(sight: _Sight) -> Layout | None:
             only = replace(sight, table={name: sight.lists[name]})
             return _list_by_name(only) or _only_list(only)
         return _one_score(sight, sight.told.kind or _kind_of_scores(sight.numbers[name]), name)
-    last = columns[-1]
-    aside = last if _class_of(last).lower() in UNKNOWN else None
+    aside = next((name for name in columns[-1:] if _class_of(name).lower() in UNKNOWN), None)
     known = [name for name in columns if name != aside]
     return _of_columns(sight, sight.told.kind or _kind_by_values(sight.values(columns)), known, aside)
 
