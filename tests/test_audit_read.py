@@ -699,6 +699,17 @@ def test_python_objects_in_an_npz_matter_where_they_are_labels(tmp_path):
         open_predictions(tmp_path / "objects.npz")
 
 
+def test_arrays_of_other_lengths_do_not_matter(tmp_path):
+    np.savez(tmp_path / "p.npz", confusion=np.eye(3), probs=PROBS, labels=LABELS, thresholds=np.arange(7))
+    assert np.array_equal(everything(open_predictions(tmp_path / "p.npz"))[0], PROBS)
+
+
+def test_lists_beside_other_columns_of_the_classes(tmp_path):
+    columns = columns_of(PROBS, LABELS) | {"embedding": [[0.5, 1.5]] * 200}
+    with pytest.raises(ValueError, match="column 'embedding' holds words, lists, labels or weights, expected numbers"):
+        read(tmp_path, columns, columns=["p0", "embedding"])
+
+
 @pytest.mark.parametrize("form", ["{:.1f}%", "{:.1f} %"])
 def test_numbers_that_are_written_as_words(tmp_path, form):
     shares = [[form.format(100 * value) for value in column] for column in PROBS.T]

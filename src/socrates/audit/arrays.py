@@ -31,14 +31,16 @@ class ArrayReader(Reader):
             self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
         elif count is not None:
             self.classes = tuple(map(str, range(int(count))))
-        rows = [array for array in arrays.values() if array.ndim == 2] or [a for a in arrays.values() if a.ndim == 1]
-        if not rows:
+        arrays = {name: array for name, array in arrays.items() if array.ndim in (1, 2)}
+        if not arrays:
             raise ValueError(f"{path} holds no array of one or two dimensions: expected probs or logits, and labels")
-        self.num_rows = len(rows[0])
-        for name, array in arrays.items():
-            if name.lower() in PREDICTIONS and array.ndim in (1, 2) and len(array) != self.num_rows:
-                raise ValueError(f"{path}: {name} has {len(array)} rows, expected {self.num_rows} as the others have")
-        self.names = [name for name, array in arrays.items() if array.ndim in (1, 2) and len(array) == self.num_rows]
+        known = [name for name in arrays if name.lower() in PREDICTIONS]
+        self.num_rows = len(max([arrays[name] for name in known] or arrays.values(), key=np.ndim))
+        for name in known:
+            if len(arrays[name]) != self.num_rows:
+                given = f"{name} has {len(arrays[name])} rows"
+                raise ValueError(f"{path}: {given}, expected {self.num_rows} as the others have")
+        self.names = [name for name, array in arrays.items() if len(array) == self.num_rows]
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:

@@ -15,6 +15,7 @@
 
 Names are read in any case of letters. Labels are names of classes or numbers, which count from 0 unless the columns
 count from 1. Columns that are called as the classes are must sum to 1 in each row; else their names have to be told.
+A list of another name is taken if nothing else is found.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _told(sight: _Sight) -> Layout | None:
     found = sight.numbers if len(columns) > 1 else {**sight.numbers, **sight.lists}
     wrong = [name for name in columns if name not in found]
     if wrong:
-        raise ValueError(f"column {wrong[0]!r} holds words, labels or weights, expected numbers of a class")
+        raise ValueError(f"column {wrong[0]!r} holds words, lists, labels or weights, expected numbers of a class")
     if len(columns) == 1:
         name = columns[0]
         if name in sight.lists:
