@@ -6,10 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.abstention import Certificate, certify
@@ -19,7 +17,6 @@ from .measure import Measured
 from .recalibrate import Recalibrated, recalibrate
 from .rows import JudgedRows
 
-Array = NDArray[Any]
 NUM_RESAMPLES = 1000
 MANY_ROWS = 20_000  # beyond, intervals are narrow, and fewer resamples find them
 POINTS = 400  # of a curve that is shown

@@ -180,14 +180,11 @@ def measure(
     size = min(sample, max(1, MOST_VALUES // max(1, len(layout.classes) + layout.unknown)))
 
     def nothing_yet() -> Measured:
-        return Measured(
-            layout,
-            BadRows(source.reader.unit),
-            CalibrationMeter(num_bins, len(layout.classes) or None),
-            Reservoir(size, seed, None if layout.weight else source.num_rows),
-            reading if layout.unknown else None,
-            {name: {} for name in layout.groups},
-        )
+        meter = CalibrationMeter(num_bins, len(layout.classes) or None)
+        reservoir = Reservoir(size, seed, None if layout.weight else source.num_rows)
+        groups = {name: dict[str, GroupSums]() for name in layout.groups}
+        told = reading if layout.unknown else None
+        return Measured(layout, BadRows(source.reader.unit), meter, reservoir, told, groups)
 
     total, tasks = nothing_yet(), [(source, part, nothing_yet(), strict) for part in source.parts]
     if min(workers, len(tasks)) > 1:

@@ -10,10 +10,11 @@ import numpy as np
 
 from socrates import metrics
 from socrates.metrics.inputs import open_samples
+from socrates.metrics.predictions import Array
 from socrates.metrics.scoring import brier_of_each, nll_of_each
 from socrates.report.vocabulary import METRICS
 
-from .judge import Array, Judgement
+from .judge import Judgement
 from .rows import JudgedRows
 
 NUM_RESAMPLES = 500

@@ -14,12 +14,8 @@ from typing import Any, TypeVar
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", **dict.fromkeys(ONE_THREAD, "1")}
 
 
 def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.metrics import GroupGap, Prediction, Top
-from socrates.metrics.predictions import Reading
+from socrates.metrics.predictions import Array, Reading
 from socrates.metrics.scoring import CLIP
 
 from .measure import Measured
 
-Array = NDArray[Any]
 WRONG_OR_RIGHT = ("wrong", "right")
 
 
@@ -64,8 +62,8 @@ class JudgedRows:
         """The rows at these positions."""
         weight = None if self.weight is None else self.weight[index]
         groups = {name: of[index] for name, of in self.groups.items()}
-        rows = (self.logits[index], self.labels[index], self.classes, self.reading, self.of_confidence)
-        return JudgedRows(*rows, weight, self.positions[index], groups, self.num_bins)
+        rows = {name: getattr(self, name)[index] for name in ("logits", "labels", "positions")}
+        return replace(self, **rows, weight=weight, groups=groups)
 
     def prediction(self, logits: Any = None) -> Prediction:
         """What its logits say, or others of the same rows."""
