@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from socrates import metrics, scaling
-from socrates.audit.answer import answer, notes
+from socrates.audit.answer import answer
 from socrates.audit.run import audit, labels_of
 from socrates.cli import main
 from socrates.cli.audit import broken, parse_limits
@@ -261,7 +261,7 @@ def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     made = audit([tmp_path / "rounded.npz"])
     zeros = int((found["probs"][np.arange(300), found["labels"]] == 0).sum())
     assert zeros > 0
-    assert f"{zeros} rows give their true class probability 0" in notes(made.files[0])[0]
+    assert f"{zeros} rows give their label probability 0" in made.files[0].measured.notes[0]
     with pytest.warns(UserWarning, match="probability 0"):
         assert made.files[0].values["nll"] == pytest.approx(metrics.nll(found["probs"], found["labels"]))
     interval = made.files[0].intervals["nll"]
@@ -272,6 +272,92 @@ def test_an_audit_of_a_sample_says_so(files, capsys):
     made = audit([files["honest"]], measuring={"sample": 400})
     (found,) = made.files
     assert len(found.sample) == 400
-    assert "those of 400 random rows of 1,500" in notes(found)[0]
+    assert "those of 400 random rows of 1,500" in found.measured.notes[0]
     with np.load(files["honest"]) as arrays:
         assert found.values["ece"] == pytest.approx(metrics.ece(arrays["probs"], arrays["labels"]))
+
+
+def test_groups_of_weighted_rows_are_those_of_all_rows(tmp_path, capsys):
+    found = calibrated(600, 3, sharper=2)
+    weight, site = 1 + np.arange(600) % 4, np.array(["north", "south"])[np.arange(600) % 7 // 4]
+    np.savez(tmp_path / "weighted.npz", **found, sample_weight=weight, site=site)
+    gaps = json_of(capsys, tmp_path / "weighted.npz", "--group", "site")["groups"]["site"]
+    assert abs(gaps[0]["gap"]) >= abs(gaps[1]["gap"])
+    for gap in gaps:
+        rows = site == gap["name"]
+        accuracy = metrics.accuracy(found["probs"][rows], found["labels"][rows], sample_weight=weight[rows])
+        assert (gap["count"], gap["accuracy"], gap["low"]) == (rows.sum(), pytest.approx(accuracy), None)
+
+
+def json_of(capsys, *words: object) -> dict:
+    assert main(["audit", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_label_of_probability_0_counts_everywhere_as_much_and_is_told(tmp_path, capsys):
+    found = calibrated(400, 3)
+    np.savez(tmp_path / "hard.npz", probs=np.eye(3)[found["probs"].argmax(axis=1)], labels=found["labels"])
+    said = json_of(capsys, tmp_path / "hard.npz")
+    nll = said["metrics"]["nll"]
+    assert nll["low"] < nll["value"] < nll["high"]
+    wrong = round(400 * (1 - said["metrics"]["accuracy"]["value"]))
+    assert said["notes"] == [f"{wrong} rows give their label probability 0, which the NLL counts as 2.2e-16"]
+
+
+def test_masked_logits_are_judged(tmp_path, capsys):
+    found = calibrated(400, 3)
+    logits = np.log(found["probs"])
+    masked = np.arange(400)[found["labels"] != 2][::3]
+    logits[masked, 2] = -np.inf
+    np.savez(tmp_path / "masked.npz", logits=logits, labels=found["labels"])
+    said = json_of(capsys, tmp_path / "masked.npz")
+    assert said["metrics"]["nll"]["low"] < said["metrics"]["nll"]["value"]
+    assert len(said["scalers"]) > 3
+
+
+@pytest.mark.parametrize(("rows", "why"), [(1, "1 row is too few"), (100, "all rows to fit a scaler on are of one")])
+def test_why_no_scaler_was_tried_is_the_reason(tmp_path, capsys, rows, why):
+    np.savez(tmp_path / "same.npz", probs=calibrated(rows, 3)["probs"], labels=np.ones(rows, int))
+    assert why in json_of(capsys, tmp_path / "same.npz")["answer"][1].lower()
+
+
+def test_a_scaler_that_may_be_chance_is_not_recommended(tmp_path, capsys):
+    np.savez(tmp_path / "few.npz", **calibrated(100, 3, seed=4))
+    said = json_of(capsys, tmp_path / "few.npz")
+    assert said["scalers"]["temperature"]["nll"] > said["scalers"]["none"]["nll"]
+    assert said["scaler_to_use"] == "none"
+
+
+def test_files_are_paired_without_the_rows_that_are_bad_in_one(files, tmp_path):
+    with np.load(files["honest"]) as stored:
+        arrays = dict(stored)
+    arrays["probs"][7] = np.nan
+    np.savez(tmp_path / "holes.npz", **arrays)
+    made = audit([files["honest"], tmp_path / "holes.npz"])
+    assert [one.value for one in made.differences] == [0, 0, 0, 0]
+
+
+def test_the_bins_that_are_asked_for_are_those_of_all_numbers(files):
+    made = audit([files["honest"], files["boastful"]], measuring={"num_bins": 60})
+    first, second = made.files
+    (difference,) = (one for one in made.differences if one.metric == "ece")
+    assert difference.value == pytest.approx(second.values["ece"] - first.values["ece"])
+    ours = first.sample
+    assert ours.ece() == pytest.approx(metrics.ece(ours.top(), num_bins=60))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--risk", "2"], "risk=2, expected a share between 0 and 1"),
+        (["--delta", "0"], "delta=0, expected a share between 0 and 1"),
+        (["--sample", "0"], "sample=0, expected an integer >= 1"),
+        (["--workers", "0"], "workers=0, expected an integer >= 1"),
+        (["--out", "taken"], "--out taken cannot be made (File exists): give another folder"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(files, tmp_path, monkeypatch, capsys, options, words):
+    monkeypatch.chdir(tmp_path)
+    Path("taken").touch()
+    assert main(["audit", str(files["honest"]), "--json", *options]) == 1
+    assert words in capsys.readouterr().err

@@ -233,6 +233,26 @@ def test_labels_that_do_not_count_from_0_are_noticed(tmp_path, labels, words):
         measured(tmp_path / "p.csv", columns)
 
 
+def test_one_number_for_more_than_two_classes_is_no_score(tmp_path):
+    columns = {"label": LABELS, "score": PROBS.max(axis=1) / 2}
+    with pytest.raises(
+        ValueError, match=r"labels of .* are neither 0 nor 1, .*kind='confidence' with columns=\['score"
+    ):
+        measured(tmp_path / "p.csv", columns)
+
+
+def test_correctness_that_is_no_truth_value(tmp_path):
+    columns = {"confidence": PROBS.max(axis=1), "correct": np.where(LABELS == 0, "T", "F")}
+    with pytest.raises(ValueError, match="expected 1 and 0, or true and false in correct"):
+        measured(tmp_path / "p.csv", columns)
+
+
+def test_notes_say_what_was_done_to_rows(tmp_path):
+    probs = np.array([[1.0, 0.0], [0.33, 0.67], [0.0, 1.0], [0.33, 0.66], [np.nan, 1.0]])
+    found = measured(tmp_path / "p.csv", columns_of(probs, [1, 1, 1, 0, 0]))
+    assert [words[:18] for words in found.notes] == ["1 bad row was left", "1 rounded rows, wh", "1 rows give their "]
+
+
 def test_weights_that_are_all_0(tmp_path):
     with pytest.raises(ValueError, match="holds no rows of a weight above 0"):
         measured(tmp_path / "p.csv", columns_of(PROBS, LABELS) | {"sample_weight": np.zeros(500)})

@@ -659,3 +659,96 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch, n
     with pytest.raises(ImportError, match=rf"{name} needs pyarrow: pip install 'socrates-loss\[parquet\]'"):
         open_predictions(path)
     assert everything(read(tmp_path, columns_of(PROBS, LABELS), "p.jsonl"))[3].count == 0
+
+
+def beside(**columns):
+    """Probabilities in columns of their own, and other columns."""
+    return arrow.table({**columns_of(PROBS, LABELS), **columns})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        arrow.array([{"a": 1}] * 200),
+        arrow.array([[("key", 1)]] * 200, arrow.map_(arrow.string(), arrow.int64())),
+        arrow.array([["some", "tokens"]] * 200),
+        arrow.array([[1.0, -2.0, 3.0, 4.0]] * 200),
+        arrow.array([None] * 200),
+    ],
+    ids=["struct", "map", "lists of words", "embedding", "null"],
+)
+def test_columns_of_other_types_do_not_matter(tmp_path, other):
+    parquet.write_table(beside(other=other), tmp_path / "p.parquet")
+    assert open_predictions(tmp_path / "p.parquet").layout.columns == ("p0", "p1", "p2")
+
+
+def test_lists_of_other_things_do_not_matter(tmp_path):
+    tokens, embedding = [["some", "tokens"]] * 200, [[0.5, -1.5]] * 200
+    source = read(tmp_path, columns_of(PROBS, LABELS) | {"tokens": tokens, "embedding": embedding}, "p.jsonl")
+    assert source.layout.columns == ("p0", "p1", "p2")
+    columns = {"confidence": PROBS.max(axis=1), "correct": LABELS == 0, "embedding": embedding}
+    assert read(tmp_path, columns, "p.jsonl").layout.kind == "confidence"
+
+
+def test_python_objects_in_an_npz_matter_where_they_are_labels(tmp_path):
+    names = np.array(["a", "b", "c"], object)[LABELS]
+    np.savez(tmp_path / "meta.npz", probs=PROBS, labels=LABELS, meta=np.array({"epoch": 3}, object))
+    assert open_predictions(tmp_path / "meta.npz").layout.label == "labels"
+    np.savez(tmp_path / "objects.npz", probs=PROBS, labels=names)
+    with pytest.raises(ValueError, match=r"objects.npz cannot be read .*: save its arrays as numbers or text"):
+        open_predictions(tmp_path / "objects.npz")
+
+
+def test_arrays_of_other_lengths_do_not_matter(tmp_path):
+    np.savez(tmp_path / "p.npz", confusion=np.eye(3), probs=PROBS, labels=LABELS, thresholds=np.arange(7))
+    assert np.array_equal(everything(open_predictions(tmp_path / "p.npz"))[0], PROBS)
+
+
+def test_lists_beside_other_columns_of_the_classes(tmp_path):
+    columns = columns_of(PROBS, LABELS) | {"embedding": [[0.5, 1.5]] * 200}
+    with pytest.raises(ValueError, match="column 'embedding' holds words, lists, labels or weights, expected numbers"):
+        read(tmp_path, columns, columns=["p0", "embedding"])
+
+
+@pytest.mark.parametrize("form", ["{:.1f}%", "{:.1f} %"])
+def test_numbers_that_are_written_as_words(tmp_path, form):
+    shares = [[form.format(100 * value) for value in column] for column in PROBS.T]
+    with pytest.raises(ValueError, match=r"column 'p0' holds words such as '\d+\.\d ?%', expected numbers"):
+        read(tmp_path, {"label": LABELS, **{f"p{k}": column for k, column in enumerate(shares)}}, "p.csv")
+    lines = ["label;p0;p1;p2", *(";".join([str(k), *map(str, row)]) for k, row in zip(LABELS, PROBS, strict=True))]
+    (tmp_path / "p.csv").write_text("\n".join(lines).replace(".", ","))
+    with pytest.raises(ValueError, match=r"column 'p0' holds words such as '0,\d+', expected numbers: with a decimal"):
+        open_predictions(tmp_path / "p.csv")
+
+
+def test_labels_of_two_dimensions_are_named(tmp_path):
+    with pytest.raises(ValueError, match=r"no labels are found .*\(labels holds lists or fractions"):
+        read(tmp_path, {"probs": PROBS, "labels": np.eye(3)[LABELS]}, "p.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("p.csv", "label,p0,p1\n0,0.5,0.5,\n1,0.5,0.5,\n", r"\(line 2 has 4 fields, expected 3\)"),
+        ("p.jsonl", '[{"label": 0, "p": 0.5}]\n', r"\(line 1 is no JSON object\)"),
+    ],
+)
+def test_why_no_row_can_be_read(tmp_path, name, content, why):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"holds no rows that can be read {why}: expected at least one prediction"):
+        open_predictions(tmp_path / name)
+
+
+def test_correct_may_be_yes_or_no(tmp_path):
+    columns = {"confidence": PROBS.max(axis=1), "correct": np.where(LABELS == 0, "yes", "no")}
+    assert np.array_equal(everything(read(tmp_path, columns, "p.csv"))[1], LABELS == 0)
+
+
+def test_a_score_beside_answers_may_be_the_confidence_in_them(tmp_path):
+    binary = np.stack([1 - PROBS[:, 0], PROBS[:, 0]], axis=1)
+    columns = {"label": LABELS == 0, "pred": binary.argmax(axis=1), "score": binary.max(axis=1)}
+    with pytest.raises(ValueError, match=r"score is never below 0.5, and pred tells the answers.*kind='confidence'"):
+        read(tmp_path, columns, "p.csv")
+    assert read(tmp_path, columns, "p.csv", kind="confidence", columns=["score"]).layout.predicted == "pred"
+    assert read(tmp_path, columns, "p.csv", kind="probabilities").layout.is_score
+    assert read(tmp_path, columns | {"score": binary[:, 1]}, "p.csv").layout.is_score

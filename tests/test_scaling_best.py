@@ -127,6 +127,15 @@ def test_candidates_that_fail_are_listed_with_the_reason():
     assert f"{found.table[3].difference:+.4f} +- {found.table[3].error:.4f}" in printed[5]
 
 
+def test_a_candidate_that_breaks_does_not_stop_the_others():
+    class Broken(TemperatureScaling):
+        def _fit(self, logits, labels, unknown_class):
+            raise RuntimeError("linalg.cholesky:\nnot positive")
+
+    found = best(*sampled(60, 3, 1.5), candidates={"broken": Broken(), "mine": VectorScaling(1.0)})
+    assert [trial.failed for trial in found.table] == ["", "linalg.cholesky: not positive", ""]
+
+
 def test_probabilities_and_arrays():
     logits, labels = sampled(400, 3, 1.7, dtype=torch.float64)
     by_logits = best(logits, labels, candidates=["ensemble"])
@@ -159,3 +168,10 @@ def test_misuse_is_refused_in_words():
         best(logits, labels, candidates=["platt"])
     with pytest.raises(ValueError, match="best needs one label a row"):
         best(logits, labels[:3])
+    with pytest.raises(ValueError, match=r"in 2\.5 folds"):
+        best(logits, labels, folds=2.5)
+    with pytest.raises(ValueError, match="needs an unfitted Scaler as 'mine', got <class"):
+        best(logits, labels, candidates={"mine": VectorScaling})
+    with pytest.raises(ValueError, match="needs an unfitted TemperatureScaling as 'temperature', got VectorScaling"):
+        best(logits, labels, candidates={"temperature": VectorScaling()})
+    assert [trial.name for trial in best(logits, labels, candidates="ensemble").table] == ["temperature", "ensemble"]

@@ -336,6 +336,11 @@ BAD = {
     "float list labels": (GOOD, [0.0, 1.0, 0.0, 1.0], r"torch.float64.*numpy.array\(labels, dtype=int\)"),
     "boolean labels": (GOOD, FINE.bool(), "integer class labels, got torch.bool"),
     "one-hot labels": (GOOD, torch.eye(3, dtype=torch.long)[FINE], "one label a row.*not one-hot"),
+    "overflowing logits": (
+        GOOD.double() * 1e60,
+        FINE,
+        r"too large, from .*: clip them, e.g. logits.clip\(-1e30, 1e30\)",
+    ),
     "too few labels": (GOOD, FINE[:3], r"shape \(4,\), got \(3,\)"),
     "label too large": (GOOD, FINE + 2, "labels from 0 to .*, got 2 to 3"),
     "negative label": (GOOD, FINE - 1, "labels from 0 to .*, got -1 to 0"),
@@ -365,3 +370,12 @@ def test_readout_needs_an_unknown_class():
 def test_readout_needs_two_classes_beside_the_unknown():
     with pytest.raises(ValueError, match="2 classes and the unknown column"):
         ReadoutScaling().fit(torch.randn(4, 2), torch.zeros(4, dtype=torch.long))
+
+
+@every_scaler
+def test_probabilities_that_do_not_fit_are_called_so(make, data):
+    scaler = make().fit(*data)
+    with pytest.raises(ValueError, match=r"fitted on \d columns, got probs of shape \(1, 9\)"):
+        scaler(torch.eye(9)[:1], from_probs=True)
+    with pytest.raises(ValueError, match=r"floating-point probs, got torch.int64: convert them, e.g. probs.float\(\)"):
+        scaler(torch.eye(data[0].shape[1], dtype=torch.long), from_probs=True)

@@ -81,6 +81,14 @@ def test_the_unknown_class_has_no_share_of_the_uniform_part():
     assert scaler.uniform.tolist() == pytest.approx([1 / 3] * 3 + [0.0])
 
 
+def test_a_guess_leaves_the_unknown_column_finite():
+    logits, _ = with_unknown(200, 3, 1.3, 1.0)
+    scaler = EnsembleTemperatureScaling().fit(logits, logits[:, :-1].argmin(dim=1), unknown_class=True)
+    assert scaler.weights.tolist() == [0.0, 0.0, 1.0]
+    assert bool(torch.isfinite(scaler(logits)).all())
+    assert float(scaler(logits).softmax(dim=1)[:, -1].max()) < 1e-30
+
+
 def test_separable_labels_are_those_of_temperature_scaling():
     logits = torch.tensor([[5.0, 0.0, 0.0], [0.0, 3.0, 1.0], [0.0, 0.0, 2.0]])
     with pytest.warns(UserWarning, match="EnsembleTemperatureScaling: every label has the largest logit"):

@@ -49,7 +49,7 @@ def test_options_travel(make, regularization, tmp_path):
     assert torch.equal(again.fit(LOGITS, LABELS)(LOGITS), fitted(make, regularization=regularization)(LOGITS))
 
 
-@pytest.mark.parametrize("options", [{}, {"structure": "diagonal"}, {"strength": 2.0}])
+@pytest.mark.parametrize("options", [{}, {"structure": "diagonal"}, {"strength": 2.0}, {"strength": np.float32(2.0)}])
 def test_structured_options_travel(options, tmp_path):
     scaler = fitted(StructuredScaling, **options)
     again = load(save(scaler, tmp_path / "scaler.npz"))
@@ -136,9 +136,10 @@ def written(path, change=None, **arrays):
 
 
 FOREIGN = {
-    "text": (lambda path: path.write_text("temperature=1.5"), "is no whole scaler"),
-    "pickle": (lambda path: np.save(path, np.array([{}], dtype=object), allow_pickle=True), "allow_pickle=False"),
-    "one array": (lambda path: np.save(path, np.zeros(3)), "one array"),
+    "text": (lambda path: path.write_text("temperature=1.5"), "is not an .npz of several arrays"),
+    "pickle": (lambda path: np.save(path, np.array([{}], dtype=object), allow_pickle=True), "is not an .npz"),
+    "pickle inside": (lambda path: np.savez(path, a=np.array([{}], dtype=object)), "allow_pickle=False"),
+    "one array": (lambda path: np.save(path, np.zeros(3)), "is not an .npz of several arrays"),
     "other arrays": (lambda path: np.savez(path, probs=np.zeros(3)), "holds other arrays"),
     "torch": (lambda path: torch.save({"a": 1}, path), "is no whole scaler"),
     "another zip": (lambda path: zipfile.ZipFile(path, "w").close(), "holds other arrays"),
@@ -147,6 +148,8 @@ FOREIGN = {
     "option": (lambda path: written(path, {"options": {"depth": 3}}), "unexpected keyword argument 'depth'"),
     "attribute": (lambda path: written(path, {"numbers": {"fit2": 3}}), "does not fit TemperatureScaling"),
     "columns": (lambda path: written(path, {"numbers": {"columns": 0}}), "number of columns"),
+    "numbers": (lambda path: written(path, {"numbers": []}), "is no whole scaler"),
+    "not finite": (lambda path: written(path, **{"buffer.temperature": np.array(np.nan)}), "that are not finite"),
     "report": (lambda path: written(path, {"report": {"a": 1}}), "unexpected keyword argument 'a'"),
     "array too many": (lambda path: written(path, **{"buffer.scale": np.ones(2)}), "does not fit TemperatureScaling"),
     "shape": (lambda path: written(path, **{"buffer.temperature": np.ones(3)}), "is no whole scaler"),

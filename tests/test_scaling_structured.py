@@ -76,10 +76,10 @@ def test_no_strength_is_no_penalty(structure):
     assert scaler.report.nll_after < StructuredScaling(1e-3, structure).fit(logits, labels).report.nll_after
 
 
-def test_strengths_are_half_decades():
+def test_strengths_go_from_temperature_scaling_to_almost_free():
     assert STRENGTHS[0] == math.inf
-    decades = torch.tensor(STRENGTHS[1:]).log10()
-    assert (decades[:-1] - decades[1:]).tolist() == pytest.approx([0.5] * 11, abs=0.03)
+    assert list(STRENGTHS) == sorted(STRENGTHS, reverse=True)
+    assert STRENGTHS[-1] == 1e-3
 
 
 @every_structure
@@ -269,7 +269,6 @@ def test_the_path_goes_from_strong_to_weak_until_it_turns():
     assert [len(rows) for rows in path.held_out] == [400] * (len(tried) + 1)
     means = [float(rows.mean()) for rows in path.held_out]
     assert path.best == means.index(min(means)) < len(means) - 1
-    assert len(Path(objective, STRENGTHS, penalty, num_used=2).held_out[0]) == 160
 
 
 @pytest.mark.parametrize(("classes", "blocks"), [(256, 256), (257, 1)])

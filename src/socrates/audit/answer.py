@@ -19,7 +19,7 @@ def verdict(judged: Judgement) -> str:
     measured = f"its ECE is {percent(ece)}, where chance alone gives a calibrated model {percent(floor)}"
     measured += f" ({p_value(p)})"
     if p >= LEVEL:
-        rows = f"{len(judged.sample):,} rows"
+        rows = f"{len(judged.sample):,} rows" if len(judged.sample) > 1 else "1 row"
         return f"{judged.label} is calibrated as far as {rows} can tell: {measured}."
     extent = "is slightly miscalibrated" if ece - floor < SLIGHT else "is not calibrated"
     return f"{judged.label} {extent}: {measured}, and it is {judged.direction}."
@@ -37,7 +37,7 @@ def scaled(judged: Judgement) -> str:
     if made.reason:
         return made.reason
     if made.winner == "none":
-        return "no scaler makes it better"
+        return "no scaler makes it clearly better"
     before, after, title = made.before, made.after, scaler_of(made.winner).long
     changes = f"the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
     changes += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
@@ -53,20 +53,6 @@ def certified(judged: Judgement) -> str:
         f"answers with a confidence of at least {made.threshold:.3f} ({percent(made.coverage)} of the rows) are wrong "
         f"in at most {100 * made.risk:g} %, certified with probability {1 - made.delta:g}"
     )
-
-
-def notes(judged: Judgement) -> list[str]:
-    """What must be known of the rows: those that were left out, mended, clipped or not looked at."""
-    measured = judged.measured
-    found = [measured.bad.words] if measured.bad.count else []
-    if measured.rounded:
-        found.append(f"{measured.rounded:,} rows missed a sum of 1 by rounding, and were divided by it")
-    if measured.zeros:
-        found.append(f"{measured.zeros:,} rows give their true class probability 0, which counts as 36 nats in the NLL")
-    if measured.is_sample:
-        whole = f"{len(judged.sample):,} random rows of {measured.num_rows:,}"
-        found.append(f"intervals, tests, scalers and worst groups are those of {whole}")
-    return found
 
 
 def percent(share: float) -> str:

@@ -15,6 +15,7 @@ from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable
 from .table import Coded, Column, Table
 
 CLASSES = ("classes", "class_names")
+PREDICTIONS = (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
 UNNAMED = "values"  # what the one array of an NPY file is called
 
 
@@ -30,15 +31,16 @@ class ArrayReader(Reader):
             self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
         elif count is not None:
             self.classes = tuple(map(str, range(int(count))))
-        rows = [array for array in arrays.values() if array.ndim == 2] or [a for a in arrays.values() if a.ndim == 1]
-        if not rows:
+        arrays = {name: array for name, array in arrays.items() if array.ndim in (1, 2)}
+        if not arrays:
             raise ValueError(f"{path} holds no array of one or two dimensions: expected probs or logits, and labels")
-        self.num_rows = len(rows[0])
-        for name, array in arrays.items():
-            known = name.lower() in (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
-            if known and array.ndim in (1, 2) and len(array) != self.num_rows:
-                raise ValueError(f"{path}: {name} has {len(array)} rows, expected {self.num_rows} as the others have")
-        self.names = [name for name, array in arrays.items() if array.ndim in (1, 2) and len(array) == self.num_rows]
+        known = [name for name in arrays if name.lower() in PREDICTIONS]
+        self.num_rows = len(max([arrays[name] for name in known] or arrays.values(), key=np.ndim))
+        for name in known:
+            if len(arrays[name]) != self.num_rows:
+                given = f"{name} has {len(arrays[name])} rows"
+                raise ValueError(f"{path}: {given}, expected {self.num_rows} as the others have")
+        self.names = [name for name, array in arrays.items() if len(array) == self.num_rows]
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
@@ -46,8 +48,15 @@ class ArrayReader(Reader):
         with readable(self.path, ValueError):
             if self.path.suffix == ".npy":
                 return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
+            found: dict[str, Array] = {}
             with open(self.path, "rb") as file, np.load(file) as stored:
-                return {name: stored[name] for name in stored.files}
+                for name in stored.files:
+                    try:
+                        found[name] = stored[name]
+                    except ValueError:  # Python objects, which do not matter if they are something else
+                        if name.lower() in PREDICTIONS:
+                            raise
+            return found
 
     def first_rows(self) -> Mapping[str, Column]:
         return {name: _column(self.arrays[name][:FIRST_ROWS], as_words=False) for name in self.names}

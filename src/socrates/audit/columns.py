@@ -15,6 +15,7 @@
 
 Names are read in any case of letters. Labels are names of classes or numbers, which count from 0 unless the columns
 count from 1. Columns that are called as the classes are must sum to 1 in each row; else their names have to be told.
+A list of another name is taken if nothing else is found.
 """
 
 from __future__ import annotations
@@ -38,19 +39,9 @@ CORRECT = ("correct", "is_correct")
 CONFIDENCE = ("confidence", "conf", "max_prob")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)
+PROBABILITIES = ("probs", "prob", "p", "proba", "probabilities", "softmax", "scores", "score", "y_prob", "y_score")
 VALUES: dict[Kind, tuple[str, ...]] = {  # of all classes in one column, or of class 1 alone
-    "probabilities": (
-        "probs",
-        "prob",
-        "p",
-        "proba",
-        "probabilities",
-        "softmax",
-        "scores",
-        "score",
-        "y_prob",
-        "y_score",
-    ),
+    "probabilities": PROBABILITIES,
     "logits": ("logits", "logit", "z"),
 }
 OF_A_CLASS: dict[Kind, re.Pattern[str]] = {
@@ -127,6 +118,6 @@ class Layout:
         >>> pets.class_numbers(Coded.of(["dog", 0, None, "bird", True]))
         array([ 1,  0, -1, -2,  1])
         """
-        answers = {"false": 0, "true": 1} if len(self.classes) == 2 else {}
+        answers = {"false": 0, "no": 0, "true": 1, "yes": 1} if len(self.classes) == 2 else {}
         numbers = [self.numbers.get(name, answers.get(name.lower(), NO_CLASS)) for name in labels.names]
         return np.array([*numbers, MISSING])[labels.codes]

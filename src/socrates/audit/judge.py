@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ def _judge(measured: Measured, label: str, risk: float, delta: float) -> Judgeme
         uncertified=uncertified,
         recalibrated=recalibrate(sample),
         worst=sample.worst_classes(),
-        groups=worst_groups(sample, top),
+        groups=worst_groups(measured, sample, top),
     )
 
 
@@ -95,11 +96,16 @@ def certified(top: Top, risk: float, delta: float) -> tuple[Certificate | None, 
         return None, str(error)
 
 
-def worst_groups(sample: JudgedRows, top: Top) -> dict[str, tuple[GroupGap, ...]]:
-    """The groups of each column, the most surely wrong first; none where rows have weights."""
-    if top.weight is not None:
-        return {}
-    return {name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()}
+def worst_groups(measured: Measured, sample: JudgedRows, top: Top) -> dict[str, tuple[GroupGap, ...]]:
+    """The groups of each column, the most surely wrong first; where rows have weights, the widest gap of all rows."""
+    if top.weight is None:
+        return {name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()}
+    found: dict[str, tuple[GroupGap, ...]] = {}
+    for column, groups in measured.group_meters.items():
+        means = {name: (of.num_rows, of.confidence, of.accuracy) for name, of in groups.items()}
+        gaps = [GroupGap(name, *of, of[1] - of[2], math.nan, math.nan) for name, of in means.items()]
+        found[column] = tuple(sorted(gaps, key=lambda each: -abs(each.gap)))
+    return found
 
 
 def thinned(curve: RiskCoverage) -> RiskCoverage:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from socrates.metrics import CalibrationMeter, predict
-from socrates.metrics.arrays import picked
+from socrates.metrics.arrays import check_positive, picked
 from socrates.metrics.binning import BinStats, bin_index
 from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Array, Prediction, Reading
 from socrates.metrics.samples import Top
+from socrates.metrics.scoring import CLIP
 
 from .columns import Layout
 from .pool import in_processes
@@ -24,6 +26,7 @@ from .table import MISSING, Coded
 from .validity import FAULTS, OTHER_LABEL, BadRows, described
 
 MOST_GROUPS = 10_000
+_Task = tuple[Source, Part, "Measured", bool]  # where to read, what to add to, and whether a bad row is an error
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,33 +53,96 @@ class GroupSums:
         return GroupSums(self.num_rows + other.num_rows, self.bins + other.bins)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Measured:
     """What one pass found.
 
     Args:
         layout: what the file holds.
-        num_rows: how many rows were measured.
         bad: the rows that were left out.
-        meter: sums over all of them; `meter.compute()` gives the metrics.
-        group_meters: the sums of each group, by column and name.
-        sample: all of them, or a seeded sample.
-        is_sample: whether the sample lacks some of them.
+        meter: sums over all others; `meter.compute()` gives the metrics.
+        reservoir: those of them that `sample` is made of.
         reading: how belief in "unknown" was read; None where there is none.
+        group_meters: the sums of each group, by column and name.
+        num_rows: how many rows were measured.
         rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
         zeros: how many rows give their label probability 0, or a logit of -infinity.
     """
 
     layout: Layout
-    num_rows: int
     bad: BadRows
     meter: CalibrationMeter
-    group_meters: Mapping[str, Mapping[str, GroupSums]]
-    sample: Sample
-    is_sample: bool
+    reservoir: Reservoir
     reading: Reading | None
-    rounded: int
-    zeros: int
+    group_meters: dict[str, dict[str, GroupSums]]
+    num_rows: int = 0
+    rounded: int = 0
+    zeros: int = 0
+
+    @property
+    def num_read(self) -> int:
+        """How many rows there were, with those that were left out."""
+        return self.num_rows + self.bad.count
+
+    @cached_property
+    def sample(self) -> Sample:
+        """All rows that were measured, or a seeded sample of them."""
+        return self.reservoir.sample()
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the sample lacks some of them."""
+        return len(self.sample) < self.num_rows
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers has to know: rows that were left out, divided, or counted by a limit."""
+        said = {
+            self.bad.words: self.bad.count,
+            f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by their sum": self.rounded,
+            f"{self.zeros} rows give their label probability 0, which the NLL counts as {CLIP:.2g}": self.zeros,
+        }
+        if self.is_sample:
+            few = f"{len(self.sample):,} random rows of {self.num_rows:,}"
+            said[f"intervals, tests, scalers and worst groups are those of {few}"] = 1
+        return [words for words, count in said.items() if count]
+
+    def add(self, rows: Rows) -> None:
+        """Add a batch."""
+        self.bad += rows.bad
+        if not len(rows.labels):
+            return
+        self.num_rows += len(rows.labels)
+        self.rounded += rows.rounded
+        self.reservoir.add(rows)
+        if self.layout.kind == "confidence":
+            given = (Top(rows.values, rows.labels), None)
+        else:
+            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
+            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
+            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
+        self.meter.update(*given, sample_weight=rows.weight)
+        for column, words in rows.groups.items():
+            top = open_top(*given, sample_weight=rows.weight)
+            self._add_groups(column, _by_group(words, top, self.meter.num_bins))
+
+    def merge(self, other: Measured) -> None:
+        """Add what was found in another part."""
+        self.num_rows += other.num_rows
+        self.rounded += other.rounded
+        self.zeros += other.zeros
+        self.bad += other.bad
+        self.meter.merge(other.meter)
+        self.reservoir.merge(other.reservoir)
+        for column, sums in other.group_meters.items():
+            self._add_groups(column, sums)
+
+    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
+        here = self.group_meters[column]
+        for name, part in sums.items():
+            here[name] = here[name] + part if name in here else part
+        if len(here) > MOST_GROUPS:
+            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
 
 
 def measure(
@@ -111,24 +177,29 @@ def measure(
     >>> round(found.meter.compute()["ece"], 4), found.bad.words
     (0.35, '1 bad row was left out: row 2 sums to 0.9, expected 1')
     """
-    width = max(1, len(source.layout.classes) + source.layout.unknown)
-    size = max(1, min(sample, MOST_VALUES // width))
-    told = reading if source.layout.unknown else None
-    tasks = [_Task(source, part, num_bins, told, strict, size, seed) for part in source.parts]
-    total = _Sums(tasks[0])
+    check_positive("sample", sample)
+    check_positive("workers", workers)
+    layout = source.layout
+    size = min(sample, max(1, MOST_VALUES // max(1, len(layout.classes) + layout.unknown)))
+
+    def nothing_yet() -> Measured:
+        meter = CalibrationMeter(num_bins, len(layout.classes) or None)
+        reservoir = Reservoir(size, seed, None if layout.weight else source.num_rows)
+        groups = {name: dict[str, GroupSums]() for name in layout.groups}
+        told = reading if layout.unknown else None
+        return Measured(layout, BadRows(source.reader.unit), meter, reservoir, told, groups)
+
+    total, tasks = nothing_yet(), [(source, part, nothing_yet(), strict) for part in source.parts]
     if min(workers, len(tasks)) > 1:
-        for sums in in_processes(_measured, tasks, workers):
-            total.merge(sums)
+        for found in in_processes(_measured, tasks, workers):
+            total.merge(found)
             tell(total.num_read)
     else:
         for task in tasks:
             total.merge(_measured(task, total.num_read, tell))
     _refuse(source, total)
-    kept = total.reservoir.sample()
-    groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
-    is_sample, num_rows = len(kept) < total.num_rows, total.num_rows
-    found = (source.layout, num_rows, total.bad, total.meter, groups, kept, is_sample, told, total.rounded, total.zeros)
-    return Measured(*found)
+    total.group_meters = {column: dict(sorted(sums.items())) for column, sums in total.group_meters.items()}
+    return total
 
 
 def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array | Prediction:
@@ -146,82 +217,18 @@ def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array
         return predict(np.log(values), reading)
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A part of a file, and how to measure it."""
-
-    source: Source
-    part: Part
-    num_bins: int
-    reading: Reading | None
-    strict: bool
-    size: int
-    seed: int
-
-
-class _Sums:
-    """What adds up over batches and parts."""
-
-    def __init__(self, task: _Task) -> None:
-        layout = self.layout = task.source.layout
-        self.num_bins = task.num_bins
-        self.reading: Reading | None = task.reading
-        self.num_rows = self.num_read = self.rounded = self.zeros = 0
-        self.bad = BadRows(task.source.reader.unit)
-        self.meter = CalibrationMeter(task.num_bins, len(layout.classes) or None)
-        self.groups: dict[str, dict[str, GroupSums]] = {name: {} for name in layout.groups}
-        self.reservoir = Reservoir(task.size, task.seed, None if layout.weight else task.source.num_rows)
-
-    def add(self, rows: Rows) -> None:
-        """Add a batch."""
-        self.num_read += len(rows.labels) + rows.bad.count
-        self.bad += rows.bad
-        if not len(rows.labels):
-            return
-        self.num_rows += len(rows.labels)
-        self.rounded += rows.rounded
-        self.reservoir.add(rows)
-        if self.layout.kind == "confidence":
-            given = (Top(rows.values, rows.labels), None)
-        else:
-            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
-            impossible = 0 if self.layout.kind == "probabilities" else -np.inf
-            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
-        self.meter.update(*given, sample_weight=rows.weight)
-        for column, words in rows.groups.items():
-            top = open_top(*given, sample_weight=rows.weight)
-            self._add_groups(column, _by_group(words, top, self.num_bins))
-
-    def merge(self, other: _Sums) -> None:
-        """Add the sums of another part."""
-        self.num_rows, self.num_read = self.num_rows + other.num_rows, self.num_read + other.num_read
-        self.rounded, self.zeros = self.rounded + other.rounded, self.zeros + other.zeros
-        self.bad += other.bad
-        self.meter.merge(other.meter)
-        self.reservoir.merge(other.reservoir)
-        for column, sums in other.groups.items():
-            self._add_groups(column, sums)
-
-    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
-        here = self.groups[column]
-        for name, part in sums.items():
-            here[name] = here[name] + part if name in here else part
-        if len(here) > MOST_GROUPS:
-            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
-
-
-def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> _Sums:
-    """The sums of a part; `tell` hears how many rows have been read, with those before it."""
-    sums = _Sums(task)
+def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> Measured:
+    """What is found in a part; `tell` hears how many rows have been read, with those before it."""
+    source, part, found, strict = task
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*probability 0 at their label")  # they are counted
-        for rows in task.source.batches(task.part):
-            if task.strict and rows.bad.count:
+        for rows in source.batches(part):
+            if strict and rows.bad.count:
                 line, why = rows.bad.first[0]
-                raise ValueError(f"{task.source.path}: {rows.bad.unit} {line} {why}")
-            sums.add(rows)
-            tell(before + sums.num_read)
-    return sums
+                raise ValueError(f"{source.path}: {rows.bad.unit} {line} {why}")
+            found.add(rows)
+            tell(before + found.num_read)
+    return found
 
 
 def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
@@ -239,20 +246,26 @@ def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
     }
 
 
-def _refuse(source: Source, total: _Sums) -> None:
+def _refuse(source: Source, total: Measured) -> None:
     """Raise where it is not some rows that are wrong, but what was understood of the file."""
     bad, layout = total.bad, source.layout
     if not total.num_read:
         raise ValueError(
             f"{source.path} holds no rows{' of a weight above 0' * bool(layout.weight)}: nothing to measure"
         )
+    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
+    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
+        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
+        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")
+    if layout.is_score and 10 * bad.reasons[OTHER_LABEL] > total.num_read:
+        given = f"{bad.reasons[OTHER_LABEL]} of {total.num_read} labels of {source.path} are neither"
+        todo = f"say kind='confidence' with columns={list(layout.columns)} if it is the confidence in an answer"
+        raise ValueError(f"{given} {' nor '.join(layout.classes)}, read as {layout.words}: tell both names, or {todo}")
     if 2 * bad.count > total.num_read:
         fault, count = bad.reasons.most_common(1)[0]
         given = f"{bad.count} of {total.num_read} rows of {source.path} are bad, read as {layout.words}"
         line, why = bad.first[0]
         example = f"the first of all, {bad.unit} {line}, {why}"
-        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {FAULTS[fault]}")
-    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
-    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
-        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
-        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")
+        is_answer = fault == OTHER_LABEL and layout.correct
+        todo = f"expected 1 and 0, or true and false in {layout.correct}" if is_answer else FAULTS[fault]
+        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {todo}")

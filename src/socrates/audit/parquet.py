@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .reader import FIRST_ROWS, Part, Piece, Reader, batch_rows, need_arrow, readable, refuse_duplicates
-from .table import Column, Table, of_arrow
+from .table import Column, Table, is_readable, of_arrow
 
 PART_ROWS = 1 << 19  # whatever the number of workers, so that sums do not depend on it
 
@@ -34,8 +34,9 @@ class ParquetReader(Reader):
         for file in self.files:
             with _opened(file) as parquet:
                 refuse_duplicates(self.path, parquet.schema_arrow.names)
-                for batch in parquet.iter_batches(FIRST_ROWS, use_threads=False):
-                    return {name: of_arrow(batch.column(name), as_words=False) for name in batch.schema.names}
+                names = [field.name for field in parquet.schema_arrow if is_readable(field.type)]
+                for batch in parquet.iter_batches(FIRST_ROWS, columns=names, use_threads=False):
+                    return {name: of_arrow(batch.column(name), as_words=False) for name in names}
         return {}
 
     def tables(self, part: Part, numbers: Sequence[str], words: Sequence[str]) -> Iterator[Table]:

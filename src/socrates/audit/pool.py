@@ -8,46 +8,38 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 # Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", **dict.fromkeys(ONE_THREAD, "1")}
 
 
 def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
-    """`work(task)` of each task, in their order; the first error in that order ends all processes and is raised."""
+    """`work(task)` of each task, in their order; the first error in that order ends all processes and is raised.
+
+    Process k takes the tasks k, k + workers, ..., and waits with a result until it is wanted: no more of them are in
+    memory than there are processes.
+    """
     context = _processes()
-    going: dict[Connection, Any] = {}
-    done: dict[int, Result | Exception] = {}
+    going: list[tuple[Connection, Any]] = []
     try:
         for first in range(min(workers, len(tasks))):
             ours, theirs = context.Pipe(duplex=False)
-            own = [(place, tasks[place]) for place in range(first, len(tasks), workers)]
-            process = context.Process(target=_serve, args=(theirs, work, own), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, work, tasks[first::workers]), daemon=True)
             with _as_a_worker():
                 process.start()
             theirs.close()
-            going[ours] = process
+            going.append((ours, process))
         for place in range(len(tasks)):
-            while place not in done:
-                for connection in wait(list(going)):
-                    _hear(connection, going, done)  # pyright: ignore[reportArgumentType]
-            result = done.pop(place)
-            if isinstance(result, Exception):
-                raise result
-            yield result
+            yield _result(*going[place % workers])
     finally:
-        for process in going.values():
+        for _, process in going:
             process.terminate()
-        for process in going.values():
+        for _, process in going:
             process.join()
 
 
@@ -60,36 +52,33 @@ def _processes() -> Any:
     return context
 
 
-def _hear(connection: Connection, going: dict[Connection, Any], done: dict[int, Any]) -> None:
-    """Take the next result of a process; one that ends has sent None before."""
+def _result(connection: Connection, process: Any) -> Any:
+    """The next result of a process."""
     try:
-        message = connection.recv()
+        result = connection.recv()
     except EOFError:
-        process = going[connection]
         process.join()
         raise ChildProcessError(
             f"a process ended with exit code {process.exitcode}: was it killed as memory ran out? Try fewer workers. "
             f"A script that uses several must do so below `if __name__ == '__main__':`"
         ) from None
-    if message is None:
-        going.pop(connection).join()
-    else:
-        done[message[0]] = message[1]
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
-def _serve(connection: Connection, work: Callable[[Task], Result], tasks: Sequence[tuple[int, Task]]) -> None:
+def _serve(connection: Connection, work: Callable[[Task], Result], tasks: Sequence[Task]) -> None:
     """What a process does."""
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     torch.set_num_threads(1)
-    for place, task in tasks:
+    for task in tasks:
         try:
             result: Result | Exception = work(task)
         except Exception as error:
             result = error if isinstance(error, ValueError | OSError) else RuntimeError(repr(error))
-        connection.send((place, result))
-    connection.send(None)
+        connection.send(result)
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from socrates.metrics.predictions import Array
 
 from .arrays import UNNAMED, ArrayReader
 from .columns import Kind, Layout
-from .detect import BINARY, detect
+from .detect import BINARY, Told, detect
 from .labels import read_labels
 from .parquet import ParquetReader
 from .reader import Part, Reader
 from .table import MISSING, Coded, Table
 from .text import CsvReader, JsonReader
-from .validity import NAMED, OTHER_LABEL, UNREADABLE, BadRows, described, faults_of
+from .validity import FAULTS, NAMED, OTHER_LABEL, UNREADABLE, BadRows, described, faults_of
 
 READERS: dict[str, Callable[[Path], Reader]] = {
     ".parquet": ParquetReader,
@@ -94,15 +94,8 @@ class Source:
         values, labels = _values(table, layout), _class_numbers(table, layout, words)
         weight = None if layout.weight is None else _floats(table.columns[layout.weight], is_matrix=False)
         faults, rounded = faults_of(values, labels, weight, layout)
-        kept = np.ones(len(values), np.bool_)
-        first = list(table.broken.items())
-        for fault, rows in faults.items():
-            kept[rows] = False
-            for row in rows[:NAMED]:
-                label = words.names[int(words.codes[row])] if fault == OTHER_LABEL else ""
-                first.append((int(table.lines[row]), described(fault, values[row], label)))
-        reasons = Counter({fault: len(rows) for fault, rows in faults.items()} | {UNREADABLE: len(table.broken)})
-        bad = BadRows(self.reader.unit, +reasons, tuple(sorted(first)[:NAMED]))
+        kept = faults < 0
+        bad = self._bad(table, faults, values, words)
         if len(rounded):
             values = np.array(values)  # the file's own memory cannot be written to
             values[rounded] /= values[rounded].sum(axis=1, keepdims=True)
@@ -113,6 +106,17 @@ class Source:
         labels = labels[rows] == 1 if layout.kind == "confidence" else labels[rows]
         weight = None if weight is None else weight[rows]
         return Rows(values[rows], labels, groups, weight, table.positions[rows], bad, len(rounded))
+
+    def _bad(self, table: Table, faults: Array, values: Array, words: Coded) -> BadRows:
+        names, rows = [*FAULTS], np.flatnonzero(faults >= 0)
+        reasons = Counter(names[fault] for fault in faults[rows].tolist())
+        reasons.update([UNREADABLE] * len(table.broken))
+        first = list(table.broken.items())
+        for row in rows[:NAMED].tolist():
+            fault = names[faults[row]]
+            label = words.names[int(words.codes[row])] if fault == OTHER_LABEL else ""
+            first.append((int(table.lines[row]), described(fault, values[row], label)))
+        return BadRows(self.reader.unit, reasons, tuple(sorted(first)[:NAMED]))
 
 
 def open_predictions(
@@ -151,23 +155,18 @@ def open_predictions(
     apart = None if labels is None else _labels_of(Path(labels).expanduser())
     first = reader.first_rows()
     if not first or not any(len(column) for column in first.values()):
-        raise ValueError(f"{path} holds no rows that can be read: expected at least one prediction")
+        tables = (table for part in reader.parts for table in reader.tables(part, [], []))
+        broken = [f" ({reader.unit} {line} {why})" for table in tables for line, why in table.broken.items()]
+        raise ValueError(
+            f"{path} holds no rows that can be read{''.join(broken[:1])}: expected at least one prediction"
+        )
     if apart is not None and reader.num_rows not in (None, len(apart)):
         raise ValueError(f"{path} has {reader.num_rows} rows, but {labels} {len(apart)} labels: expected as many")
     if not columns and path.suffix == ".npy" and kind != "confidence":
         columns = (UNNAMED,)
     try:
-        layout = detect(
-            first,
-            kind=kind,
-            label=label_column,
-            columns=columns,
-            classes=classes or reader.classes,
-            unknown=unknown,
-            groups=groups,
-            weight=weight,
-            labels_apart=apart is not None,
-        )
+        names = (tuple(columns), tuple(map(str, classes or reader.classes)), tuple(groups))
+        layout = detect(first, Told(kind, label_column, *names, weight, unknown, labels_apart=apart is not None))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return Source(path, layout, reader, apart)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +62,10 @@ def readable(path: Path, *also: type[Exception]) -> Iterator[None]:
         if not isinstance(error, (*DAMAGE, *also)) and not type(error).__module__.startswith("pyarrow"):
             raise
         why = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        todo = "save it as UTF-8" if "utf" in why.lower() else "is it whole? Write or copy it again"
+        todos = {"utf": "save it as UTF-8", "pickle": "save its arrays as numbers or text, by labels.astype(str)"}
+        todo = next(
+            (todo for word, todo in todos.items() if word in why.lower()), "is it whole? Write or copy it again"
+        )
         raise ValueError(f"{path} cannot be read ({why}): {todo}") from error
 
 
@@ -81,11 +85,9 @@ def refuse_duplicates(path: Path, names: Sequence[str]) -> None:
     Traceback (most recent call last):
     ValueError: a.csv has two columns called 'p0': rename one of them
     """
-    seen = set[str]()
-    for name in names:
-        if name in seen:
-            raise ValueError(f"{path} has two columns called {name!r}: rename one of them")
-        seen.add(name)
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise ValueError(f"{path} has two columns called {name!r}: rename one of them")
 
 
 def need_arrow(path: Path) -> None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.metrics import GroupGap, Prediction, Top
 from socrates.metrics.inputs import open_top
-from socrates.metrics.predictions import Reading
+from socrates.metrics.predictions import Array, Reading
+from socrates.metrics.scoring import CLIP
 from socrates.scaling import Scaler
 
 from .columns import Layout
 from .measure import Measured, predictions
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +35,16 @@ class JudgedRows:
     weight: Array | None
     positions: Array
     groups: Mapping[str, Array]
+    num_bins: int  # of the ECE
 
     @classmethod
     def of(cls, measured: Measured) -> JudgedRows:
         """The sample of a measured file."""
         rows, layout = measured.sample, measured.layout
         values = np.stack([1 - rows.values, rows.values], axis=1) if layout.kind == "confidence" else rows.values
-        labels = rows.labels.astype(np.int64)
-        return cls(layout, measured.reading, values, labels, rows.weight, rows.positions, rows.groups)
+        values = _finite(values) if layout.kind == "logits" else values
+        judged = values, rows.labels.astype(np.int64), rows.weight, rows.positions, rows.groups
+        return cls(layout, measured.reading, *judged, measured.meter.num_bins)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,8 +68,8 @@ class JudgedRows:
         """The rows at these positions."""
         weight = None if self.weight is None else self.weight[index]
         groups = {name: of[index] for name, of in self.groups.items()}
-        rows = self.values[index], self.labels[index], weight, self.positions[index], groups
-        return JudgedRows(self.layout, self.reading, *rows)
+        rows = {name: getattr(self, name)[index] for name in ("values", "labels", "positions")}
+        return replace(self, **rows, weight=weight, groups=groups)
 
     def prediction(self, scaler: Scaler | None = None) -> Prediction | Array:
         """What the rows say, as they are or scaled."""
@@ -84,8 +85,19 @@ class JudgedRows:
         probs = np.asarray(said.probs if isinstance(said, Prediction) else said)
         return Top.of(probs[:, 1], self.labels == 1, self.weight)
 
+    def ece(self, scaler: Scaler | None = None) -> float:
+        """The calibration error of the rows, as they are or scaled."""
+        return metrics.ece(self.top(scaler), num_bins=self.num_bins)
+
     def worst_classes(self) -> tuple[GroupGap, ...]:
         """How far the confidence in each class is off, the surest first; none where answers are unknown or weighted."""
         if self.of_confidence or self.weight is not None:
             return ()
         return tuple(metrics.worst_classes(self.prediction(), self.labels, classes=self.layout.classes))
+
+
+def _finite(logits: Array) -> Array:
+    """Logits with a number in place of the -infinity that masks a class."""
+    if np.isfinite(logits).all():
+        return logits
+    return np.where(np.isneginf(logits), logits.max(axis=1, keepdims=True) + math.log(CLIP), logits)

@@ -53,6 +53,9 @@ def audit(
     `reading` goes to `open_predictions`, `measuring` to `measure`; `tell` hears which file is read and how far.
     `workers` are the processes that read the parts of a file, as many as there are cores for a large one.
     """
+    for name, share in {"risk": risk, "delta": delta}.items():
+        if not 0 < share < 1:
+            raise ValueError(f"{name}={share:g}, expected a share between 0 and 1, such as 0.05")
     files: list[Judgement] = []
     for label, path in zip(labels_of(paths), paths, strict=True):
         source = open_with_answers(path, **(reading or {}))
@@ -60,7 +63,7 @@ def audit(
         several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
         measured = measure(
             source,
-            workers=workers or several,
+            workers=several if workers is None else workers,
             tell=lambda rows, label=label: tell(f"{label}: {rows:,} rows"),
             **(measuring or {}),
         )
@@ -124,6 +127,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
             "judged": len(one.sample),
         },
         "understood": measured.layout.words,
+        "notes": measured.notes,
     }
     return plain(found)
 

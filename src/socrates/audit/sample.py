@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -40,6 +39,24 @@ class Sample:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def take(self, rows: Array) -> Sample:
+        """Some of the rows."""
+        groups = {name: words[rows] for name, words in self.groups.items()}
+        weight = None if self.weight is None else self.weight[rows]
+        return Sample(self.values[rows], self.labels[rows], self.positions[rows], groups, weight)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Sample]) -> Sample:
+        """The rows of all parts."""
+        if len(parts) == 1:
+            return parts[0]
+        values, labels, positions = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "labels", "positions")
+        )
+        groups = {name: np.concatenate([part.groups[name] for part in parts]) for name in parts[0].groups}
+        weights = [part.weight for part in parts if part.weight is not None]
+        return cls(values, labels, positions, groups, np.concatenate(weights) if weights else None)
+
 
 def mixed(numbers: Array, seed: int) -> Array:
     """A 64-bit hash of whole numbers, another one for each seed (SplitMix64); different numbers never share one.
@@ -66,7 +83,7 @@ class Reservoir:
     def __init__(self, size: int, seed: int, num_rows: int | None = None) -> None:
         self.size, self.seed = size, seed
         self.highest = _WHOLE - 1
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[Sample] = []
         if num_rows is not None and num_rows > size:
             # Half of the rows may be bad. With the slack, too few below this are as unlikely as 14 standard deviations.
             share = (2 * size + 20 * math.sqrt(2 * size) + 200) / num_rows
@@ -74,43 +91,36 @@ class Reservoir:
 
     def add(self, rows: Rows) -> None:
         """Keep those of a batch that may belong to the sample."""
-        hashes = mixed(rows.positions, self.seed)
-        few = np.flatnonzero(hashes <= np.uint64(self.highest))
+        few = np.flatnonzero(mixed(rows.positions, self.seed) <= np.uint64(self.highest))
         if len(few):
-            parts = {"hashes": hashes, "values": rows.values, "labels": rows.labels, "positions": rows.positions}
-            parts |= {} if rows.weight is None else {"weight": rows.weight}
-            groups = {f"group {name}": words_of(column[few]) for name, column in rows.groups.items()}
-            self._keep({name: part[few] for name, part in parts.items()} | groups)
+            groups = {name: words_of(column[few]) for name, column in rows.groups.items()}
+            weight = None if rows.weight is None else rows.weight[few]
+            self._keep(Sample(rows.values[few], rows.labels[few], rows.positions[few], groups, weight))
 
     def merge(self, other: Reservoir) -> None:
         """Keep what another one kept of other rows."""
-        for chunk in other.kept:
-            self._keep(chunk)
+        for part in other.kept:
+            self._keep(part)
 
-    def _keep(self, chunk: dict[str, Any]) -> None:
-        self.kept.append(chunk)
-        if sum(len(each["hashes"]) for each in self.kept) > 2 * self.size:
+    def _keep(self, part: Sample) -> None:
+        self.kept.append(part)
+        if sum(map(len, self.kept)) > 2 * self.size:
             self._cut()
 
-    def _cut(self) -> None:
-        """Put the chunks together and drop all but the smallest hashes."""
-        if len(self.kept) > 1:
-            self.kept = [{name: np.concatenate([chunk[name] for chunk in self.kept]) for name in self.kept[0]}]
-        hashes = self.kept[0]["hashes"]
-        if len(hashes) > self.size:
+    def _cut(self) -> Sample:
+        """Put the parts together and drop all but the smallest hashes."""
+        rows = Sample.joined(self.kept)
+        if len(rows) > self.size:
+            hashes = mixed(rows.positions, self.seed)
             few = np.argpartition(hashes, self.size - 1)[: self.size]
-            self.kept = [{name: part[few] for name, part in self.kept[0].items()}]
-            self.highest = int(self.kept[0]["hashes"].max())
+            rows, self.highest = rows.take(few), int(hashes[few].max())
+        self.kept = [rows]
+        return rows
 
     def sample(self) -> Sample:
         """The rows that are left, in the order of the file."""
-        self._cut()
-        parts = self.kept[0]
-        if (np.diff(parts["positions"]) < 0).any():
-            order = np.argsort(parts["positions"])
-            parts = {name: part[order] for name, part in parts.items()}
-        groups = {name.removeprefix("group "): part for name, part in parts.items() if name.startswith("group ")}
-        return Sample(parts["values"], parts["labels"], parts["positions"], groups, parts.get("weight"))
+        rows = self._cut()
+        return rows.take(np.argsort(rows.positions)) if (np.diff(rows.positions) < 0).any() else rows
 
 
 def words_of(column: Coded) -> Array:

@@ -139,12 +139,28 @@ def numbers_if_most(column: Column) -> Column:
     return numbers if np.isfinite(numbers).mean() > 0.5 else column
 
 
+def is_readable(kind: Any) -> bool:
+    """Whether a column of an Arrow type may hold predictions, labels or groups: numbers, words, lists of numbers."""
+    import pyarrow as arrow
+
+    if _is_list(kind):
+        kind = kind.value_type
+        return arrow.types.is_floating(kind) or arrow.types.is_integer(kind)
+    return not arrow.types.is_nested(kind)
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as arrow
+
+    return arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind)
+
+
 def of_arrow(column: Any, as_words: bool) -> Column:
     """A column of an Arrow batch, without a copy where that can be."""
     import pyarrow as arrow
 
     kind = column.type
-    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _matrix(column)
     if not as_words and arrow.types.is_dictionary(kind):
         column, kind = column.dictionary_decode(), kind.value_type

@@ -7,7 +7,6 @@ from socrates.metrics import GroupGap
 from socrates.report.tables import NOTHING, Cell, Row, Table, emphasis
 from socrates.report.vocabulary import AUDITED, METRICS, scaler_of
 
-from .answer import notes
 from .judge import Judgement
 from .pairs import Difference
 from .run import Audit
@@ -93,8 +92,8 @@ def decomposition_table(files: Sequence[Judgement]) -> Table:
         ]
     heads = ("File", "Score", "Total", "Calibration", "Refinement", "Uncertainty", "Discrimination")
     notes = (
-        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the scaler "
-        "to use takes away; it is negative where that does harm.",
+        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the best "
+        "scaler takes away; it is negative where that does harm.",
         "Of the last, on all rows that were judged, it is what the best monotone curve takes away (CORP), and "
         "refinement = uncertainty - discrimination.",
     )
@@ -110,7 +109,7 @@ def worst_table(files: Sequence[Judgement]) -> Table:
     heads = ("File", "By", "Which", "Rows", "Confidence (%)", "Accuracy (%)", "Gap (points)", "95 % from", "95 % to")
     notes = (
         "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that "
-        "were looked at: a gap whose interval leaves out 0 is real.",
+        "were looked at: a gap whose interval leaves out 0 is real. Weighted rows have none.",
     )
     return Table("worst", "Worst classes and groups", heads, tuple(rows), notes)
 
@@ -139,6 +138,6 @@ def reading_table(files: Sequence[Judgement]) -> Table:
     for one in files:
         counts = [one.measured.num_rows, one.measured.bad.count, len(one.sample)]
         cells = [Cell(value, form=",.0f") for value in counts]
-        rows.append(Row((one.label,), (*cells, one.measured.layout.words, "; ".join(notes(one)) or NOTHING)))
-    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "To know")
+        rows.append(Row((one.label,), (*cells, one.measured.layout.words, "; ".join(one.measured.notes) or NOTHING)))
+    heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Notes")
     return Table("reading", "How the files were read", heads, tuple(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,8 +105,8 @@ class CsvReader(Reader):
             columns = {name: of_arrow(table.column(name).combine_chunks(), name in words) for name in names}
         except arrow.ArrowInvalid:  # a value of some row is no number: read all of them as text, which takes longer
             table, broken = self._parsed(data, dict.fromkeys(names, arrow.string()), names)
-            read: dict[bool, Callable[[Any], Column]] = {True: Coded.of, False: numbers_of}
-            columns = {name: read[name in words](table.column(name).to_pylist()) for name in names}
+            values = {name: table.column(name).to_pylist() for name in names}
+            columns = {name: Coded.of(of) if name in words else numbers_of(of) for name, of in values.items()}
         return columns, broken
 
     def _parsed(self, data: bytes, kinds: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, dict[int, str]]:
@@ -186,17 +186,18 @@ class JsonReader(Reader):
         return {name: guessed([row.get(name) for row in rows]) for name in names}
 
     def tables(self, part: Part, numbers: Sequence[str], words: Sequence[str]) -> Iterator[Table]:
-        for rows, positions, lines, broken in self._rows():
+        for rows, places, broken in self._rows():
             columns: dict[str, Column] = {name: numbers_of([row.get(name) for row in rows]) for name in numbers}
             columns |= {name: Coded.of([row.get(name) for row in rows]) for name in words}
-            yield Table(columns, np.array(positions, np.intp), np.array(lines, np.intp), broken)
+            positions, lines = np.array(places, np.intp).reshape(-1, 2).T
+            yield Table(columns, positions, lines, broken)
 
-    def _rows(self) -> Iterator[tuple[list[dict[str, Any]], list[int], list[int], dict[int, str]]]:
-        """Objects, their numbers, their lines, and what the other lines are, some megabytes at a time."""
+    def _rows(self) -> Iterator[tuple[list[dict[str, Any]], list[tuple[int, int]], dict[int, str]]]:
+        """Objects, their numbers and lines, and what the other lines are, some megabytes at a time."""
         row, line = 0, 0
         with readable(self.path), opened(self.path) as file:
             while texts := file.readlines(BLOCK_BYTES):
-                rows, positions, lines, broken = list[dict[str, Any]](), list[int](), list[int](), dict[int, str]()
+                rows, places, broken = list[dict[str, Any]](), list[tuple[int, int]](), dict[int, str]()
                 for text in texts:
                     line += 1
                     if not text.strip():
@@ -207,9 +208,8 @@ class JsonReader(Reader):
                         value = None
                     if isinstance(value, dict):
                         rows.append(value)
-                        positions.append(row)
-                        lines.append(line)
+                        places.append((row, line))
                     else:
                         broken[line] = "is no JSON object"
                     row += 1
-                yield rows, positions, lines, broken
+                yield rows, places, broken

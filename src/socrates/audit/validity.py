@@ -73,8 +73,8 @@ def described(fault: str, values: Array, label: str) -> str:
     return f"has the label {label!r}, which is none of the classes" if fault == OTHER_LABEL else fault
 
 
-def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout) -> tuple[dict[str, Array], Array]:
-    """Rows that are at fault, by what is wrong; a row stands under one fault. And rows to be divided by their sum.
+def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout) -> tuple[Array, Array]:
+    """What is wrong with each row, as its place in `FAULTS`, -1 for nothing; and the rows to be divided by their sum.
 
     Args:
         values: (N, C) probabilities or logits, or (N,) confidence.
@@ -84,14 +84,12 @@ def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout
 
     >>> layout = Layout("probabilities", ("p0", "p1"), ("0", "1"))
     >>> faults, _ = faults_of(np.array([[0.5, 0.5], [0.5, 0.4], [0.5, 0.5]]), np.array([0, 1, MISSING]), None, layout)
-    >>> {fault: rows.tolist() for fault, rows in faults.items() if len(rows)}
-    {'does not sum to 1': [1], 'has no label': [2]}
+    >>> [[*FAULTS][fault] for fault in faults[1:]]
+    ['does not sum to 1', 'has no label']
     """
-    found: dict[str, Array] = {
-        NO_LABEL: labels == MISSING,
-        OTHER_LABEL: labels == NO_CLASS,
-        WEIGHT: np.zeros(0) if weight is None else ~((weight >= 0) & (weight < np.inf)),
-    }
+    found: dict[str, Array] = {NO_LABEL: labels == MISSING, OTHER_LABEL: labels == NO_CLASS}
+    if weight is not None:
+        found[WEIGHT] = ~((weight >= 0) & (weight < np.inf))
     rounded = np.zeros(0, np.intp)
     with np.errstate(all="ignore"):
         if layout.kind == "confidence":
@@ -101,13 +99,11 @@ def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout
         else:
             more, rounded = _faults_of_probabilities(values, layout)
             found |= more
-    faults: dict[str, Array] = {}
-    taken = np.zeros(len(values), np.bool_)
-    for name in FAULTS:
-        rows = np.flatnonzero(found[name]) if name in found else np.zeros(0, np.intp)
-        faults[name] = rows[~taken[rows]]
-        taken[rows] = True
-    return faults, rounded[~taken[rounded]]
+    faults = np.full(len(values), -1, np.int8)
+    for place, name in reversed([*enumerate(FAULTS)]):
+        if name in found:
+            faults[found[name]] = place
+    return faults, rounded[faults[rounded] < 0]
 
 
 def _faults_of_logits(values: Array, num_known: int) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.table import Table as Printed
 from rich.text import Text
 
-from socrates.audit.answer import answer, notes, p_value
+from socrates.audit.answer import answer, p_value
 from socrates.audit.page import write_audit
 from socrates.audit.run import Audit, audit
 from socrates.audit.tables import shown_tables
@@ -25,6 +25,8 @@ MOST_ROWS = 24
 def run_audit(options: Options) -> None:
     """`socrates audit`."""
     limits = parse_limits(options.fail_above)
+    if options.out:
+        make_folder(options.out)  # before hours of reading
     say = complain if options.json else show  # with --json the object stands alone on standard output
     with errors.status("reading") as status:
         made = audit(
@@ -53,12 +55,20 @@ def run_audit(options: Options) -> None:
         raise SystemExit(1)
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder that was asked for, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {folder} cannot be made ({error.strerror}): give another folder") from None
+
+
 def show_audit(made: Audit) -> None:
     """The answer first, then the tables."""
     for one in made.files:
         for sentence in answer(one):
             console.print(Text(sentence))
-        for words in notes(one):
+        for words in one.measured.notes:
             show(words, "note: ", "yellow")
         console.print()
     for name, table in shown_tables(made).items():

@@ -3,6 +3,7 @@
 import math
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,8 @@ class AffineScaling(Scaler):
 
     def __init__(self, regularization: str | float | None) -> None:
         super().__init__(**{self.linear: torch.ones((0,) * (1 + self.full)), "bias": torch.zeros(0)})
+        if isinstance(regularization, np.floating):  # of any precision
+            regularization = float(regularization)
         number = isinstance(regularization, (int, float)) and regularization >= 0
         if not number and regularization not in (self.automatic, None):
             raise ValueError(f'{self.given} must be "{self.automatic}", a number >= 0 or None, got {regularization!r}')

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from socrates.scaling.beta import BetaScaling
 from socrates.scaling.ensemble import EnsembleTemperatureScaling
-from socrates.scaling.inputs import Array, check_fit, seem_probs
+from socrates.scaling.inputs import Array, check_fit
 from socrates.scaling.isotonic import IsotonicScaling
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import Scaler
@@ -103,24 +104,18 @@ def best(
     """
     unknown = bool(unknown_class)
     z, y = check_fit(logits, labels, "best", unknown, "probs" if from_probs else "logits")
-    if not from_probs and seem_probs(z):
-        raise ValueError(
-            f"best needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass from_probs=True for probabilities"
-        )
-    if folds < 2 or len(z) < 2 * folds:
+    if not isinstance(folds, int) or folds < 2 or len(z) < 2 * folds:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
             f"best needs at least 2 folds of at least 2 rows, got {len(z)} rows in {folds} folds: "
             f"pass more held-out data, or use TemperatureScaling"
         )
     data = Folds(z, y, folds, unknown, from_probs)
-    chosen = _candidates(candidates, z.shape[1], unknown)
+    chosen = _chosen(candidates, z.shape[1], unknown)
     start = time.perf_counter()
     reference = data.held_out_nll(chosen[REFERENCE])
     table = [Trial(REFERENCE, float(reference.mean()), 0.0, 0.0, time.perf_counter() - start)]
-    for name, scaler in chosen.items():
-        if name != REFERENCE:
-            table.append(_trial(name, scaler, data, reference))
-    winner = min((trial for trial in table if trial.clear), key=_nll, default=table[0])
+    table += [_trial(name, scaler, data, reference) for name, scaler in chosen.items() if name != REFERENCE]
+    winner = min((trial for trial in table if trial.clear), key=attrgetter("nll"), default=table[0])
     return Best(data.fitted(chosen[winner.name], z, y), winner.name, tuple(table))
 
 
@@ -130,7 +125,9 @@ def candidates(columns: int, unknown_class: bool = False) -> dict[str, Scaler]:
     >>> [*candidates(2)]
     ['temperature', 'structured', 'structured diagonal', 'ensemble', 'beta', 'isotonic']
     """
-    return _candidates(None, columns, unknown_class)
+    names = ["structured"] * (columns <= MOST_COLUMNS) + ["structured diagonal", "ensemble"]
+    names += ["readout"] * unknown_class + ["beta", "isotonic"] * (columns == 2)
+    return {name: known for name, known in _known().items() if name in (REFERENCE, *names)}
 
 
 class Folds:
@@ -172,21 +169,18 @@ def _trial(name: str, scaler: Scaler, data: Folds, reference: Tensor) -> Trial:
     start = time.perf_counter()
     try:
         nll = data.held_out_nll(scaler)
-    except ValueError as error:
-        return Trial(name, math.nan, math.nan, math.nan, time.perf_counter() - start, str(error))
+    except (ValueError, RuntimeError, ArithmeticError) as error:  # bad input, no Cholesky factor, overflow
+        reason = " ".join(str(error).split())
+        return Trial(name, math.nan, math.nan, math.nan, time.perf_counter() - start, reason)
     difference = nll - reference
     error = float(difference.std()) / math.sqrt(len(difference))
     return Trial(name, float(nll.mean()), float(difference.mean()), error, time.perf_counter() - start)
 
 
-def _candidates(
-    given: Mapping[str, Scaler] | Iterable[str] | None, columns: int, unknown_class: bool
-) -> dict[str, Scaler]:
-    """Scalers by name, temperature scaling first."""
-    reference: dict[str, Scaler] = {REFERENCE: TemperatureScaling()}
-    if isinstance(given, Mapping):
-        return reference | dict(cast("Mapping[str, Scaler]", given))
-    known: dict[str, Scaler] = {
+def _known() -> dict[str, Scaler]:
+    """All scalers that have a name here, temperature scaling first."""
+    return {
+        REFERENCE: TemperatureScaling(),
         "structured": StructuredScaling(),
         "structured diagonal": StructuredScaling(structure="diagonal"),
         "ensemble": EnsembleTemperatureScaling(),
@@ -194,14 +188,25 @@ def _candidates(
         "beta": BetaScaling(),
         "isotonic": IsotonicScaling(),
     }
+
+
+def _chosen(given: Mapping[str, Scaler] | Iterable[str] | None, columns: int, unknown_class: bool) -> dict[str, Scaler]:
+    """What was asked for by name, temperature scaling first."""
     if given is None:
-        names = ["structured"] * (columns <= MOST_COLUMNS) + ["structured diagonal", "ensemble"]
-        given = names + ["readout"] * unknown_class + ["beta", "isotonic"] * (columns == 2)
-    names = [name for name in given if name != REFERENCE]
+        return candidates(columns, unknown_class)
+    known = _known()
+    if isinstance(given, Mapping):
+        own = {REFERENCE: known[REFERENCE]} | dict(cast("Mapping[str, Scaler]", given))
+        for name, scaler in own.items():
+            wanted: type = TemperatureScaling if name == REFERENCE else Scaler
+            if not isinstance(scaler, wanted):
+                raise ValueError(
+                    f"best needs an unfitted {wanted.__name__} as {name!r}, got {scaler!r}: "
+                    f"pass e.g. {{'mine': VectorScaling()}}"
+                )
+        return own
+    names = [REFERENCE, *([given] if isinstance(given, str) else given)]
     if strange := [name for name in names if name not in known]:
-        raise ValueError(f"best knows no {strange[0]!r}: choose from {', '.join(known)}, or give scalers by name")
-    return reference | {name: known[name] for name in names}
-
-
-def _nll(trial: Trial) -> float:
-    return trial.nll
+        choice = ", ".join([*known][1:])
+        raise ValueError(f"best knows no {strange[0]!r}: choose from {choice}, or give scalers by name")
+    return {name: known[name] for name in names}

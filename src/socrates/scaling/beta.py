@@ -1,15 +1,18 @@
 """Beta calibration: the log-odds of two classes from the logarithms of both probabilities."""
 
+import math
+
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import cross_entropy, logsigmoid
 
 from socrates.scaling.newton import minimize
+from socrates.scaling.objective import AffineNLL
 from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
 
 SEPARABLE = "the labels can be separated without error, so the NLL falls for ever as a and b grow"
-# Which of a, b and c may differ from 0, the largest set first.
-FREE = ((True, True, True), (True, False, True), (False, True, True), (False, False, True))
+# Which of b and a may differ from 0, both first.
+FREE = ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0))
 
 
 class BetaScaling(Scaler):
@@ -18,7 +21,7 @@ class BetaScaling(Scaler):
     Kull et al. (2017): the family that is right where the scores of each class have a beta distribution. a = b is an
     affine map of the log-odds, and a = b = 1, c = 0 changes nothing. The NLL is convex, so the least one of those with
     neither, one or both of a and b at 0 is the optimum. Returns log-probabilities. More than two columns are refused.
-    The `report` measures the gradient by those of a, b and c that were not held at 0.
+    The `report` measures the gradient by those of a and b that were not held at 0, and by a bias for each class.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> BetaScaling().fit(logits, torch.tensor([0, 1, 1, 0, 0]))
@@ -45,20 +48,22 @@ class BetaScaling(Scaler):
                 f"pass more held-out data, or use TemperatureScaling"
             )
         log_p = logits.double().log_softmax(dim=1)
-        inputs = torch.stack([log_p[:, 1], -log_p[:, 0], torch.ones_like(log_p[:, 0])], dim=1)
-        signs = 2.0 * labels.double() - 1
-        before = float(softplus(-signs * (inputs[:, 0] + inputs[:, 1])).mean())
-        best, report = torch.zeros(3, dtype=torch.float64), FitReport(len(labels), 0, 0.0, before, torch.inf)
+        unit = 1 / float(log_p.square().mean().sqrt())
+        report = FitReport(len(labels), 0, 0.0, float(cross_entropy(log_p, labels)), math.inf)
+        best = log_p.new_zeros(3)
         for free in FREE:
-            nll = LogisticNLL(inputs * torch.tensor(free, device=inputs.device), signs)
-            theta, steps, gradient_norm = minimize(nll, torch.zeros_like(inputs[0]), 0.5 * CONVERGED)
-            value, theta = nll.evaluate(theta)[0], theta / nll.units
-            if value < report.nll_after and float(theta[:2].min()) >= 0:
-                best, report = theta, FitReport(len(labels), steps, gradient_norm, before, value)
+            # Vector scaling of the log-probabilities, of which those without a factor are left out.
+            nll = AffineNLL(log_p * log_p.new_tensor(free), labels, unit, full=False)
+            theta, steps, gradient_norm = minimize(nll, nll.centre, 0.5 * CONVERGED)
+            (b, bias_0), (a, bias_1) = theta * nll.units * log_p.new_tensor([[free[0], 1], [free[1], 1]])
+            value = nll.nll(theta)
+            if value < report.nll_after and float(min(a, b)) >= 0:
+                best = torch.stack([a, b, bias_1 - bias_0])
+                report = FitReport(len(labels), steps, gradient_norm, report.nll_before, value)
                 if all(free):
                     break
         # A sum of -log p below log 2 leaves no label a probability below one half.
-        separable = report.nll_after * len(labels) < torch.log(torch.tensor(2.0))
+        separable = report.nll_after * len(labels) < math.log(2)
         limit = f"{SEPARABLE}; pass more held-out data" if separable else ""
         return dict(zip("abc", best.unbind(), strict=True)), report, limit
 
@@ -67,29 +72,3 @@ class BetaScaling(Scaler):
         log_p = logits.log_softmax(dim=-1)
         odds = self.a.to(logits) * log_p[..., 1] - self.b.to(logits) * log_p[..., 0] + self.c.to(logits)
         return torch.stack([logsigmoid(-odds), logsigmoid(odds)], dim=-1)
-
-
-class LogisticNLL:
-    """Mean of log(1 + exp(-sign * inputs theta)), theta in units in which every input has length 1."""
-
-    def __init__(self, inputs: Tensor, signs: Tensor) -> None:
-        self.units = inputs.square().mean(dim=0).sqrt().clamp(min=1e-300)
-        self.inputs, self.signs = inputs / self.units, signs
-
-    def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
-        """Value and gradient at theta, where `direction` then is taken."""
-        margin = self.signs * (self.inputs @ theta)
-        self.wrong = (-margin).sigmoid()
-        gradient = -(self.inputs * (self.signs * self.wrong)[:, None]).mean(dim=0)
-        return float(softplus(-margin).mean()), gradient
-
-    def direction(self, gradient: Tensor, forcing: float) -> Tensor:
-        """Newton's step."""
-        weights = self.wrong * (1 - self.wrong)
-        curvature = (self.inputs * weights[:, None]).T @ self.inputs / len(weights)
-        ridge = 1e-12 * curvature.diagonal().clamp(min=1e-300).diag() + (self.inputs == 0).all(dim=0).double().diag()
-        return -(curvature + ridge).inverse() @ gradient
-
-    def norm(self, gradient: Tensor) -> float:
-        """Length of the gradient by a, b and c."""
-        return float((gradient * self.units).square().sum().sqrt())

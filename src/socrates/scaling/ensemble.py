@@ -1,27 +1,28 @@
 """Ensemble temperature scaling: the temperature-scaled, the given and the uniform probabilities, mixed."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from socrates.scaling.inputs import LEAST
+from socrates.scaling.newton import minimize
 from socrates.scaling.rowsums import RowSums
 from socrates.scaling.scaler import Fit, FitReport, Scaler
 from socrates.scaling.temperature import SEPARABLE, fit_inverse_temperature
 
 # Where to look for T, as multiples of that of temperature scaling, and on how many rows.
-FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / 1.4, 1.4, 2.0, 4.0)
+FACTORS = (1 / 8, 1 / 4, 1 / 2, 1 / 1.4, 1.0, 1.4, 2.0, 4.0)
 COLDEST = 1e-4
 COARSE_ROWS = 1000
-# On the gradient by T or 1 / T, whichever is steeper, and by the weights.
-TOLERANCE = 1e-8
+# On the gradient by T or 1 / T, whichever is steeper, and by the weights; some rows need no more than their error.
+TOLERANCE, COARSE = 1e-8, 1e-3
 # NLLs that differ by less are the same.
 ROUNDING = 1e-9
-# Beside this change of b, relative to it, a step is rounding.
-SMALLEST_STEP = 1e-11
-MAX_PASSES, MAX_STEPS, NUM_CAUTIOUS = 60, 100, 3
+# The longest step of log T.
+LONGEST = math.log(2)
+MAX_STEPS, NUM_CAUTIOUS = 100, 3
 # The sets of weights that may be positive.
 SUPPORTS = torch.tensor([[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]])
 
@@ -34,10 +35,11 @@ class EnsembleTemperatureScaling(Scaler):
     Zhang et al. (2020) fit T first and then w; here both together minimise the NLL, which is convex in w and then a
     function of T alone, and which is never above that of temperature scaling, w = (1, 0, 0). The order of the classes
     never changes. The result are log-probabilities. A declared unknown class is a column of both softmax, as in
-    temperature scaling, and has no share of w3. The `report` measures the gradient by T and by w, of that what the
-    simplex does not hold back. Labels that all have the largest logit are fitted as by temperature scaling, with its
-    warning. Where answers are right equally often whatever their confidence, the NLL falls for ever as T goes to 0: T
-    stops where the gradient has vanished, or with a warning at 1/10,000 of that of temperature scaling.
+    temperature scaling, and its share of w3 is 1e-37, so that no logarithm is infinite. The `report` measures the
+    gradient by T and by w, of that what the simplex does not hold back. Labels that all have the largest logit are
+    fitted as by temperature scaling, with its warning. Where answers are right equally often whatever their confidence,
+    the NLL falls for ever as T goes to 0: T stops where the gradient has vanished, or with a warning at 1/10,000 of
+    that of temperature scaling.
 
     >>> logits = torch.tensor([[9.0, 0.0], [8.0, 0.0], [0.0, 9.0], [8.0, 0.0], [1.0, 0.0], [0.5, 0.0], [0.0, 1.0]])
     >>> scaler = EnsembleTemperatureScaling().fit(logits, torch.tensor([0, 0, 1, 1, 0, 0, 1]))
@@ -55,18 +57,19 @@ class EnsembleTemperatureScaling(Scaler):
 
     def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
         classes = logits.shape[1] - unknown_class
-        uniform = pad(torch.full((classes,), 1 / classes, dtype=torch.float64), (0, int(unknown_class)))
+        uniform = pad(torch.full((classes,), 1 / classes, dtype=torch.float64), (0, int(unknown_class)), value=LEAST)
         b, scaled, limit = fit_inverse_temperature(logits, labels)
         weights, report = torch.tensor([1.0, 0.0, 0.0]), scaled
         if limit != SEPARABLE:
             # Where a uniform guess is better than any temperature, w3 is that guess.
             start, limit = 1.0 if limit else b, ""
-            found, passes = _search(logits, labels, classes, start)
-            if found.b >= start / COLDEST:
+            found, steps = _search(logits, labels, classes, start)
+            if found.b == found.coldest:
                 limit = f"{SURE}; T = {1 / found.b:.4g}"
             if found.nll <= scaled.nll_after:
                 b, weights = found.b, found.weights
-                report = FitReport(len(labels), passes, found.gradient, scaled.nll_before, found.nll)
+                gradient_norm = math.hypot(found.b * found.slope, found.by_weights)
+                report = FitReport(len(labels), steps, gradient_norm, scaled.nll_before, found.nll)
         return {"temperature": 1 / b, "weights": weights, "uniform": uniform}, report, limit
 
     def transform(self, logits: Tensor) -> Tensor:
@@ -82,81 +85,59 @@ class EnsembleTemperatureScaling(Scaler):
         return super().extra_repr() if self.columns == 0 else f"weights=({weights}), {super().extra_repr()}"
 
 
-@dataclass(frozen=True)
-class Mixed:
-    """The best weights at b = 1 / T: their NLL, its derivative by b, and the length of the gradient by T and w."""
-
-    b: float
-    weights: Tensor
-    nll: float
-    slope: float
-    gradient: float
-
-
 class Mixture:
-    """The NLL of the mixture as a function of b alone, the weights being the best for it."""
+    """The NLL of the mixture as a function of log b alone, b = 1 / T, the weights being the best for it."""
 
-    def __init__(self, logits: Tensor, labels: Tensor, classes: int) -> None:
-        self.sums = RowSums(logits, labels)
+    def __init__(self, logits: Tensor, labels: Tensor, classes: int, b: float) -> None:
+        self.sums, self.coldest = RowSums(logits, labels), b / COLDEST
         self.log_given = self._log_p(1.0)[0]
         self.log_uniform = torch.full_like(self.log_given, -math.log(classes))
         self.weights = torch.full((3,), 1 / 3, dtype=torch.float64)  # the last ones, where the next search begins
+        self.b = self.slope = self.bend = 0.0  # nowhere yet
 
     def _log_p(self, b: float) -> tuple[Tensor, Tensor]:
         """Log-probability of each label at b and its derivative, (N,)."""
         s0, s1 = self.sums.at(b, 2).near(b, 2)
         return b * self.sums.u_true - s0.log(), self.sums.u_true - s1 / s0
 
-    def at(self, b: float) -> Mixed:
-        """The best mixture at b."""
-        log_p, slope = self._log_p(b)
+    def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
+        """Value and gradient at theta = log b, where `direction` and `norm` then are taken."""
+        other_b, other_slope = self.b, self.slope
+        self.b = min(math.exp(theta), self.coldest)
+        log_p, by_b = self._log_p(self.b)
         parts = torch.stack([log_p, self.log_given, self.log_uniform], dim=1)
         top = parts.amax(dim=1)
         parts = (parts - top[:, None]).exp()
-        weights, by_weights = mixing_weights(parts, self.weights)
-        self.weights, mixed = weights, parts @ weights
-        first = -float((weights[0] * parts[:, 0] / mixed * slope).mean())
-        nll = -float((mixed.log() + top).mean())
-        return Mixed(b, weights, nll, first, math.hypot(b * b * first, by_weights))
+        self.weights, self.by_weights = mixing_weights(parts, self.weights)
+        mixed = parts @ self.weights
+        self.nll = -float((mixed.log() + top).mean())
+        self.slope = -self.b * float((self.weights[0] * parts[:, 0] / mixed * by_b).mean())
+        if other_b not in (0.0, self.b):
+            self.bend = (self.slope - other_slope) / math.log(self.b / other_b)
+        return self.nll, torch.full_like(theta, self.slope)
+
+    def direction(self, gradient: Tensor, forcing: float) -> Tensor:
+        """To where the line through the last two slopes is 0, or if it falls, downhill; not too far."""
+        return (-gradient / max(self.bend, 1e-300)).clamp(-LONGEST, LONGEST)
+
+    def norm(self, gradient: Tensor) -> float:
+        """Size of the derivative by T or 1 / T, whichever is steeper; 0 at the coldest b that is allowed."""
+        held = self.b == self.coldest and self.slope < 0
+        return 0.0 if held else abs(float(gradient)) * max(1 / self.b, self.b)
 
 
-def _search(logits: Tensor, labels: Tensor, classes: int, b: float) -> tuple[Mixed, int]:
-    """The best mixture, and the passes over all logits: from the best b of a coarse search the slope's zero nearby."""
+def _search(logits: Tensor, labels: Tensor, classes: int, b: float) -> tuple[Mixture, int]:
+    """The best mixture, where it was last evaluated, and the steps to it from the best one on some of the rows."""
     stride = max(1, len(logits) // COARSE_ROWS)
-    coarse = Mixture(logits[::stride], labels[::stride], classes)
-    lowest = min((coarse.at(b / factor) for factor in FACTORS), key=_nll)
-    exact = Mixture(logits, labels, classes)
-    start = min(exact.at(b), exact.at(lowest.b), key=_nll)
-    here, other, low, high, passes = start, start, 0.0, math.inf, 2
-    coldest = b / COLDEST
-    while passes < MAX_PASSES and abs(here.slope) * max(1.0, here.b**2) >= TOLERANCE:
-        target = min(_target(here, other, low, high), coldest)
-        if abs(target - here.b) <= SMALLEST_STEP * here.b:
-            break
-        new, passes = exact.at(target), passes + 1
-        # Beyond a rise, where all weight has left T, the slope is 0 as well.
-        if new.nll > here.nll + ROUNDING or (abs(new.slope) > abs(here.slope) and new.nll > here.nll):
-            low, high, other = (low, target, new) if target > here.b else (target, high, new)
-        else:
-            low, high = (here.b, high) if here.slope < 0 else (low, here.b)
-            here, other = new, here
-    return here, passes
-
-
-def _target(here: Mixed, other: Mixed, low: float, high: float) -> float:
-    """Where the line through two slopes is 0, or if that is uphill or too far, halfway to where it is too far."""
-    bend = (here.slope - other.slope) / (here.b - other.b) if here.b != other.b else 0.0
-    target = here.b - here.slope / bend if bend > 0 else math.nan
-    nearest, farthest = (here.b, min(high, 2 * here.b)) if here.slope < 0 else (max(low, here.b / 2), here.b)
-    if nearest < target < farthest:
-        return target
-    if farthest == high or nearest == low:
-        return math.sqrt(nearest * farthest)
-    return farthest if here.slope < 0 else nearest
-
-
-def _nll(mixed: Mixed) -> float:
-    return mixed.nll
+    coarse = Mixture(logits[::stride], labels[::stride], classes, b)
+    starts = [torch.tensor(b / factor, dtype=torch.float64).log() for factor in FACTORS]
+    nlls = [coarse.evaluate(start)[0] for start in starts]
+    theta, _, _ = minimize(coarse, starts[nlls.index(min(nlls))], COARSE, ROUNDING)
+    exact = Mixture(logits, labels, classes, b)
+    exact.bend = coarse.bend
+    theta, steps, _ = minimize(exact, theta, TOLERANCE, ROUNDING)
+    exact.evaluate(theta)
+    return exact, steps
 
 
 def mixing_weights(parts: Tensor, start: Tensor) -> tuple[Tensor, float]:

@@ -4,7 +4,6 @@ import inspect
 import json
 import os
 import zipfile
-import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -32,19 +31,18 @@ def save(scaler: Scaler, path: Path | str) -> Path:
     >>> load(save(scaler, Path(tempfile.mkdtemp()) / "scaler.npz"))
     TemperatureScaling(temperature=3.641, columns=2)
     """
-    kinds = _kinds()
-    name = next((name for name, kind in kinds.items() if kind is type(scaler)), None)
-    if name is None:
+    kind, names = type(scaler), {kind: name for name, kind in _kinds().items()}
+    if kind not in names:
         raise ValueError(
-            f"save takes the scalers in socrates.scaling.SCALERS ({', '.join(kinds)}), got {type(scaler).__name__}: "
+            f"save takes the scalers in socrates.scaling.SCALERS ({', '.join(names.values())}), got {kind.__name__}: "
             f"add its class to them, or keep its state_dict with torch.save"
         )
     if not scaler.columns:
-        raise ValueError(f"{type(scaler).__name__} is not fitted, there is nothing to save: call fit first")
+        raise ValueError(f"{kind.__name__} is not fitted, there is nothing to save: call fit first")
     about = {
         "format": FORMAT,
-        "kind": name,
-        "options": {option: getattr(scaler, option) for option in _options(type(scaler))},
+        "kind": names[kind],
+        "options": {option: getattr(scaler, option) for option in inspect.signature(kind).parameters},
         "numbers": {key: value for key, value in vars(scaler).items() if key[0] != "_" and isinstance(value, PLAIN)},
         "report": scaler.report and asdict(scaler.report),
     }
@@ -77,16 +75,7 @@ def load(path: Path | str) -> Scaler:
         return _read(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path} is not there: expected a file that socrates.scaling.save wrote") from error
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        LookupError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:
+    except Exception as error:  # whatever a damaged file makes of its readers
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
             f"{path} is no whole scaler that socrates.scaling.save wrote ({reason}): save it again"
@@ -95,10 +84,10 @@ def load(path: Path | str) -> Scaler:
 
 def _read(path: Path) -> Scaler:
     with open(path, "rb") as file:  # which numpy would leave open after an error
-        content: Any = np.load(file, allow_pickle=False)
-        if not isinstance(content, np.lib.npyio.NpzFile):
-            raise ValueError("it is one array, not an .npz of several")
-        arrays: dict[str, Any] = {key: content[key] for key in content.files}
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is not an .npz of several arrays")
+        file.seek(0)
+        arrays: dict[str, Any] = dict(np.load(file, allow_pickle=False))
     if ABOUT not in arrays:
         raise ValueError("it holds other arrays")
     about = json.loads(str(arrays.pop(ABOUT)))
@@ -114,16 +103,13 @@ def _read(path: Path) -> Scaler:
     for key, value in about["numbers"].items():
         setattr(scaler, key, value)
     scaler.report = about["report"] and FitReport(**about["report"])
+    if not all(np.isfinite(value).all() for value in arrays.values()):
+        raise ValueError("it holds numbers that are not finite")
     for key, value in arrays.items():
         scaler.register_buffer(key.removeprefix(BUFFER), torch.tensor(value, dtype=torch.float64))
     if scaler.columns < 2 or scaler.transform(torch.zeros(1, scaler.columns)).shape != (1, scaler.columns):
         raise ValueError("what was fitted does not fit its number of columns")
     return scaler
-
-
-def _options(kind: type[Scaler]) -> list[str]:
-    """The names of a scaler's options, which are attributes as well."""
-    return list(inspect.signature(kind).parameters)
 
 
 def _kinds() -> dict[str, type[Scaler]]:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 Array: TypeAlias = Tensor | npt.ArrayLike
 
+# Differences beyond this overflow in the sixth power.
+LARGEST = 1e40
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32, torch.float64)
 # How far the sum of a row of probabilities may be from 1: half precision and few decimals round.
@@ -47,7 +49,7 @@ def check_fit(
     if y.shape != z.shape[:1]:
         raise ValueError(
             f"{where} needs one label a row, shape ({len(z)},), got {tuple(y.shape)}: "
-            f"pass class indices, not one-hot rows"
+            f"pass one class index a row, not one-hot rows"
         )
     y = y.to(device=z.device, dtype=torch.int64)
     num_classes = z.shape[1] - unknown_class
@@ -58,12 +60,23 @@ def check_fit(
         )
     if what == "probs":
         check_probs(z, where)
-    elif not all(math.isfinite(extreme) for extreme in z.aminmax()):  # NaN reaches both
+        return z, y
+    low, high = (float(extreme) for extreme in z.aminmax())
+    if not math.isfinite(high - low):  # NaN reaches both
         bad = ~torch.isfinite(z).all(dim=1)
         raise ValueError(
             f"{where} needs finite logits, {int(bad.sum())} of {len(z)} rows hold NaN or infinity, "
             f"the first is row {int(bad.int().argmax())}: clip infinite logits, e.g. logits.clip(-1e4, 1e4), or pass "
             f"probabilities to fit_probs instead of their logarithms; drop rows with NaN or repair what wrote them"
+        )
+    if high - low > LARGEST:
+        raise ValueError(
+            f"{where}: the logits are too large, from {low:.1e} to {high:.1e}: clip them, e.g. logits.clip(-1e30, 1e30)"
+        )
+    if seem_probs(z):
+        raise ValueError(
+            f"{where} needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass probabilities to fit_probs, or "
+            f"pass from_probs=True to best; if these are logits, add 1 to all of them, which no softmax notices"
         )
     return z, y
 
@@ -73,7 +86,7 @@ def check_logits(logits: Array, where: str, columns: int = 0, what: str = "logit
     z = _tensor(logits, what, where)
     if z.dtype not in FLOATS:
         advice = _advice(logits, what, "float")
-        raise ValueError(f"{where} needs floating-point {what}, got {z.dtype}: pass raw outputs, e.g. {advice}")
+        raise ValueError(f"{where} needs floating-point {what}, got {z.dtype}: convert them, e.g. {advice}")
     if columns and (z.ndim == 0 or z.shape[-1] != columns):
         raise ValueError(
             f"{where} was fitted on {columns} columns, got {what} of shape {tuple(z.shape)}: "
@@ -104,8 +117,12 @@ def seem_probs(logits: Tensor) -> bool:
 
 def _sum_to_one(rows: Tensor, tolerance: float) -> Tensor:
     """Of each row (N, C) whether it holds nothing negative and sums to 1; NaN fails both."""
-    dtype = torch.float32 if rows.dtype in HALVES else rows.dtype
-    return (rows.amin(dim=1) >= 0) & ((rows.sum(dim=1, dtype=dtype) - 1).abs() <= tolerance)
+    return (rows.amin(dim=1) >= 0) & ((widened(rows).sum(dim=1) - 1).abs() <= tolerance)
+
+
+def widened(values: Tensor) -> Tensor:
+    """Half precision as single, which fitted numbers and logarithms need."""
+    return values.float() if values.dtype in HALVES else values
 
 
 def zero_floor(probs: Tensor) -> float:
@@ -116,8 +133,7 @@ def zero_floor(probs: Tensor) -> float:
 
 def log_probs(probs: Tensor, floor: float) -> Tensor:
     """Logarithms of probabilities, none below that of the floor; half precision becomes single."""
-    wide = probs.float() if probs.dtype in HALVES else probs
-    return wide.clamp(min=floor).log()
+    return widened(probs).clamp(min=floor).log()
 
 
 def _tensor(values: Array, name: str, where: str) -> Tensor:

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from socrates.scaling.blocks import Blocks, chunks
+from socrates.scaling.blocks import FEW, Blocks, chunks
 from socrates.scaling.newton import conjugate_gradients
 
 # Up to this many logits the curvature is float64 as well; beyond, float32 halves its time and the gradient decides.
 SMALL, SMALL_FULL = 2**20, 2**18
 # Logits beyond this leave float32 too few digits or none.
 LARGEST_NARROW = 1e5
-# Up to this many logits a copy with one row a class is kept.
+# Up to this many logits the copy with one row a class is kept.
 MOST_KEPT = 2**24
 
 
@@ -41,6 +41,9 @@ class AffineNLL:
         # theta * units is theta for z instead of b z; gradient * units is the gradient for b z from that for z.
         self.units = torch.full_like(self.centre[0], b)
         self.units[-1] = 1.0
+        # The axis of the classes in what is made of the logits: one row a class is faster for a matrix and for few
+        # classes, one row a sample needs no turned copy of the logits.
+        self.axis = 0 if full or num_classes <= FEW else 1
         self.absent = labels.bincount(minlength=num_classes) == 0
         unread = torch.nn.functional.pad(self.absent, (0, 1)) if self.full else self.absent.new_zeros(2)
         self.held = self.absent[:, None] | unread
@@ -57,7 +60,8 @@ class AffineNLL:
 
     def outputs(self, logits: Tensor, theta: Tensor) -> Tensor:
         """The map of some rows, in float64."""
-        return self._mapped(self._featured(logits, torch.float64), theta * self.units).T
+        mapped = self._mapped(self._featured(logits, torch.float64), theta * self.units)
+        return mapped if self.axis else mapped.T
 
     def nll(self, theta: Tensor) -> float:
         """Mean NLL at theta over all classes, also those without labels, and without the penalty."""
@@ -77,16 +81,15 @@ class AffineNLL:
 
     def _evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
         on_logits, total, gradient = (theta * self.units).to(self.dtype), 0.0, torch.zeros_like(theta)
+        missing = self.absent.nonzero().squeeze(1)
         self.probs.clear()
         for rows, x in self._parts(self.dtype):
-            y = self.labels[None, rows]
-            outputs = self._mapped(x, on_logits)
-            outputs[self.absent] = -torch.inf
-            log_p = outputs.log_softmax(dim=0)
-            total -= float(log_p.gather(0, y).sum())
+            y = self.labels[rows].unsqueeze(self.axis)
+            log_p = self._mapped(x, on_logits).index_fill_(self.axis, missing, -torch.inf).log_softmax(dim=self.axis)
+            total -= float(log_p.gather(self.axis, y).sum())
             p = log_p.exp_()
             self.probs.append(p.to(self.curvature_dtype, copy=True))
-            p.scatter_add_(0, y, torch.full_like(y, -1, dtype=p.dtype))
+            p.scatter_add_(self.axis, y, torch.full_like(y, -1, dtype=p.dtype))
             gradient += self._pulled_back(x, p)
         return total / len(self.labels), gradient * self.units / len(self.labels)
 
@@ -99,7 +102,7 @@ class AffineNLL:
         out, on_logits = torch.zeros_like(direction), (direction * self.units).to(self.curvature_dtype)
         for (_, x), p in zip(self._parts(self.curvature_dtype), self.probs, strict=True):
             change = self._mapped(x, on_logits).mul_(p)
-            change.addcmul_(p, change.sum(dim=0), value=-1)
+            change.addcmul_(p, change.sum(dim=self.axis, keepdim=True), value=-1)
             out += self._pulled_back(x, change)
         return self._allowed(out * self.units / len(self.labels) + self.penalty * direction)
 
@@ -112,30 +115,35 @@ class AffineNLL:
         return float((gradient / self.units).square().sum().sqrt())
 
     def _parts(self, dtype: torch.dtype) -> Iterator[tuple[slice, Tensor]]:
-        """Slices of rows with their features."""
-        slices = chunks(self.logits)
-        if self.logits.numel() > MOST_KEPT:
-            return ((rows, self._featured(self.logits[rows], dtype)) for rows in slices)
-        if dtype not in self.features:
-            self.features[dtype] = [self._featured(self.logits[rows], dtype) for rows in chunks(self.logits)]
-        return zip(slices, self.features[dtype], strict=True)
+        """Slices of rows with what theta multiplies."""
+        slices = list(chunks(self.logits))
+        parts = (self._featured(self.logits[rows], dtype) for rows in slices)
+        if self.axis == 0 and self.logits.numel() <= MOST_KEPT:
+            if dtype not in self.features:
+                self.features[dtype] = list(parts)
+            return zip(slices, self.features[dtype], strict=True)
+        return zip(slices, parts, strict=True)
 
     def _featured(self, logits: Tensor, dtype: torch.dtype) -> Tensor:
-        """What theta multiplies, (C, rows), and 1 for a full matrix: one row a class is faster than one a sample."""
-        x = logits.new_empty(logits.shape[1] + self.full, len(logits), dtype=dtype)
+        """What theta multiplies: the logits along the axis, and 1 behind them for a full matrix."""
+        if self.axis == 1:
+            return logits.to(dtype)
+        x = logits.new_ones(logits.shape[1] + self.full, len(logits), dtype=dtype)
         x[: logits.shape[1]] = logits.T
-        x[logits.shape[1] :] = 1.0
         return x
 
     def _mapped(self, x: Tensor, on_logits: Tensor) -> Tensor:
-        """The outputs, (C, rows)."""
-        return on_logits @ x if self.full else torch.addcmul(on_logits[:, 1:], x, on_logits[:, :1])
+        """The outputs, classes along the axis."""
+        if self.full:
+            return on_logits @ x
+        scale, bias = on_logits.T.contiguous().unsqueeze(2 - self.axis)
+        return torch.addcmul(bias, x, scale)
 
     def _pulled_back(self, x: Tensor, by_output: Tensor) -> Tensor:
         """The gradient by theta on z from the gradient by each output."""
         if self.full:
             return by_output @ x.T
-        return torch.stack([(by_output * x).sum(dim=1), by_output.sum(dim=1)], dim=1)
+        return torch.stack([(by_output * x).sum(dim=1 - self.axis), by_output.sum(dim=1 - self.axis)], dim=1)
 
     def _allowed(self, change: Tensor) -> Tensor:
         """The change without what is common to all classes that occur, and none of what is held."""

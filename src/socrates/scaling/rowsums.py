@@ -14,8 +14,6 @@ SMALL = 2**17
 LOWEST = -87.0
 # The smallest b times the largest difference within a row.
 HOTTEST = 1e-4
-# Differences within a row beyond this overflow when they are squared.
-LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,6 @@ class RowSums:
         self.u_true = self.relative(logits.gather(1, labels[:, None]).squeeze(1))
         # The largest difference within a row.
         self.depth = float((self.top.cpu().double() - logits.amin(dim=1).cpu().double()).max())
-        if self.depth > LARGEST:
-            raise ValueError(
-                f"the logits are too large: they differ by {self.depth:.1e} within a row; clip them, e.g. at -1e30"
-            )
         # Beyond, softmax(b u) is uniform to four digits.
         self.hottest = HOTTEST / max(self.depth, HOTTEST)
         elements = CHUNK_ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]

@@ -10,17 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from socrates.scaling.inputs import (
-    HALVES,
-    LEAST,
-    Array,
-    check_fit,
-    check_logits,
-    check_probs,
-    log_probs,
-    seem_probs,
-    zero_floor,
-)
+from socrates.scaling import inputs
+from socrates.scaling.inputs import LEAST, Array
 
 # A fit has converged when the gradient of its objective is shorter than this.
 CONVERGED = 1e-6
@@ -97,31 +88,22 @@ class Scaler(nn.Module):
         `unknown_class` says whether the last column is the unknown class, which is never a label; by default it is for
         the scalers that need one.
         """
-        z, y, unknown = self._checked("logits", logits, labels, unknown_class)
-        if seem_probs(z):
-            raise ValueError(
-                f"{type(self).__name__}.fit needs logits, and all {len(z)} rows are >= 0 and sum to 1: pass "
-                f"probabilities to fit_probs; if these are logits, add 1 to all of them, which no softmax notices"
-            )
-        return self._fit_on(z, y, unknown, LEAST)
+        return self._fit_on("logits", logits, labels, unknown_class)
 
     def fit_probs(self: AnyScaler, probs: Array, labels: Array, *, unknown_class: bool | None = None) -> AnyScaler:
         """The same from probabilities (N, C), which may be 0; call it with `from_probs=True` then."""
-        p, y, unknown = self._checked("probs", probs, labels, unknown_class)
-        floor = zero_floor(p)
-        return self._fit_on(log_probs(p, floor), y, unknown, floor)
+        return self._fit_on("probs", probs, labels, unknown_class)
 
-    def _checked(
-        self, what: Literal["logits", "probs"], values: Array, labels: Array, unknown_class: bool | None
-    ) -> tuple[Tensor, Tensor, bool]:
+    def _fit_on(
+        self: AnyScaler, what: Literal["logits", "probs"], values: Array, labels: Array, unknown_class: bool | None
+    ) -> AnyScaler:
         name = f"{type(self).__name__}.{'fit' if what == 'logits' else 'fit_probs'}"
         unknown = self.needs_unknown_class if unknown_class is None else unknown_class
         if self.needs_unknown_class and not unknown:
             raise ValueError(f"{name} needs an unknown last column: use TemperatureScaling without one")
-        return *check_fit(values, labels, name, unknown, what), unknown
-
-    def _fit_on(self: AnyScaler, z: Tensor, y: Tensor, unknown: bool, floor: float) -> AnyScaler:
-        fitted, self.report, limit = self._fit(z, y, unknown)
+        z, y = inputs.check_fit(values, labels, name, unknown, what)
+        floor = inputs.zero_floor(z) if what == "probs" else LEAST
+        fitted, self.report, limit = self._fit(inputs.log_probs(z, floor) if what == "probs" else z, y, unknown)
         self._remember(z.device, z.shape[1], fitted)
         self.floor = floor
         if not (limit or self.report.converged):
@@ -146,19 +128,17 @@ class Scaler(nn.Module):
     def forward(self, logits: Array, *, from_probs: bool = False) -> Tensor | npt.NDArray[Any]:
         """Scaled logits of the type and shape of the given ones: an array for an array, else a tensor."""
         name = type(self).__name__
-        z = check_logits(logits, name, self._fitted_columns())
-        # Half precision would round the fitted numbers.
-        wide = z.float() if z.dtype in HALVES else z
-        if from_probs:
-            if _has_values(z):
-                check_probs(z, name)
-            wide = log_probs(wide, self.floor)
-        elif z.device.type == "cpu" and _has_values(z) and seem_probs(z):  # elsewhere a look would stop the device
+        z = inputs.check_logits(logits, name, self._fitted_columns(), "probs" if from_probs else "logits")
+        if from_probs and _has_values(z):
+            inputs.check_probs(z, name)
+        elif (
+            z.device.type == "cpu" and _has_values(z) and inputs.seem_probs(z)
+        ):  # elsewhere a look would stop the device
             warnings.warn(
                 f"{name} was called on rows that are >= 0 and sum to 1: pass from_probs=True if they are probabilities",
                 stacklevel=4,  # of whoever called the module
             )
-        scaled = self.transform(wide).to(z.dtype)
+        scaled = self.transform(inputs.log_probs(z, self.floor) if from_probs else inputs.widened(z)).to(z.dtype)
         return scaled.numpy() if isinstance(logits, np.ndarray) else scaled
 
     def transform(self, logits: Tensor) -> Tensor:

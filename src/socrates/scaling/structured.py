@@ -12,6 +12,8 @@ from socrates.scaling.path import Path
 
 # From "temperature scaling itself" to "almost free".
 STRENGTHS = (math.inf, 100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
+# Standard errors from the best within which the strongest is taken: of few rows the best alone is often too weak.
+NEAR_BEST = 0.25
 # The held-out NLL may rise on the way to a valley: only from here on a rise is the end.
 VALLEY_ABOVE = 0.01
 # No fold sees what a weaker penalty does to the samples of a class without labels.
@@ -28,11 +30,11 @@ class StructuredScaling(AffineScaling):
     With `structure="diagonal"` only the diagonal is fitted, d = m, and strength 1 is structured vector scaling.
 
     `strength` is a number >= 0 or "cv" (default): infinity and numbers from 100 to 0.001 are tried from strong to weak
-    by 5-fold cross-validation on the fit data (1 of the 5 folds beyond 4,194,304 logits), and the best is taken; with
-    fewer than ten rows that is infinity. The strength used is in `strength`. Where there are
-    no logits, log-probabilities will do. A class without labels keeps row and column of temperature scaling and bias
-    0, and cross-validation then ends at 1. Only an unknown last column, declared by `unknown_class=True`, is ruled out:
-    its bias is lowered until its gradient is below 1e-7.
+    by 5-fold cross-validation on the fit data (1 of the 5 folds beyond 4,194,304 logits), and the strongest within a
+    quarter of a standard error of the best is taken; with fewer than ten rows that is infinity. The strength used is in
+    `strength`. Where there are no logits, log-probabilities will do. A class without labels keeps row and column of
+    temperature scaling and bias 0, and cross-validation then ends at 1. Only an unknown last column, declared by
+    `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 3.0], [2.0, 1.0]])
     >>> StructuredScaling(strength=1.0).fit(logits, torch.tensor([0, 1, 1, 0, 0]))
@@ -52,7 +54,8 @@ class StructuredScaling(AffineScaling):
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         strengths = STRENGTHS if not bool(objective.absent.any()) else [s for s in STRENGTHS if s >= WEAKEST_UNSEEN]
         path = Path(objective, strengths, self._penalty, always=sum(s >= VALLEY_ABOVE for s in strengths))
-        return strengths[path.best], path.thetas[path.best]
+        chosen = next(index for index in range(path.best + 1) if path.close(index, NEAR_BEST))
+        return strengths[chosen], path.thetas[chosen]
 
     def _penalty(self, strength: float, num_rows: int, num_classes: int) -> float | Tensor:
         unit = 2 * num_classes / num_rows
