@@ -223,3 +223,14 @@ def test_cost_of_the_paper_s_runs():
     assert transfer.parameters == pytest.approx(85.9e6, rel=0.002)
     assert cost(final_experiment("cifar100-vgg16", "socrates")).parameters - vgg.parameters == 513
     assert cost(final_experiment("cifar100-vgg16", "mc")).samples == 300 * 40_500
+
+
+@pytest.mark.parametrize(("name", "both"), [("losses", True), ("posthoc-pareto", False)])
+def test_a_figure_with_both_says_which_of_them_the_paper_calls_mc(laptop, tmp_path, monkeypatch, name, both):
+    notes = []
+    monkeypatch.setattr("socrates.paper.recipes.write_drawing", lambda made, folder, note: notes.append(note) or [])
+    recipe = RECIPES[name]
+    wanted = {name: recipe.wanted(chosen(recipe), LaptopScale(), (1, 2))}
+    write_recipes({name: recipe}, wanted, LaptopScale(), laptop, tmp_path)
+    assert notes
+    assert all(note.startswith("Laptop scale") and ("The paper's MC is CE + DECE" in note) == both for note in notes)
