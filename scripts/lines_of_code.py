@@ -17,21 +17,21 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 # What each folder may have today, and what we aim at: the first number goes down towards the second, and up only with
 # something new.
 BUDGETS = {
-    "losses": (595, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
+    "losses": (596, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
     "metrics": (1458, 1250),  # weights, groups and every entry; tests, decompositions, worst groups, conformal sets
     "scaling": (1396, 1150),  # structured, ensemble, isotonic and beta; probabilities; files; the choice between them
-    "plots": (399, 300),  # one line in a notebook, and the ink of the report
+    "plots": (408, 300),  # one line in a notebook, and the ink of the report
     "abstention": (128, 120),
-    "data + models + methods": (1761, 1820),
-    "engine": (1760, 1700),  # keeping the model, starting from one, predictions for files
-    "report": (1707, 1700),  # the page's charts moved here from its script
-    "paper": (706, 760),
+    "data + models + methods": (1801, 1820),
+    "engine": (2004, 1700),  # keeping the model, starting from one, predictions for files
+    "report": (1860, 1700),  # the page's charts moved here from its script
+    "paper": (915, 760),
     "audit": (2002, 1300),  # five formats of any size with every bad row named, the judgement, the page
-    "cli": (926, 800),
-    "single files": (783, 520),  # typed records and resolve
+    "cli": (1024, 800),
+    "single files": (796, 520),  # typed records and resolve
     "predictor + export + card + hub": (548, 400),  # a run ends with a model
 }
-TOTAL = (14169, 12500)
+TOTAL = (14936, 12500)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from socrates.engine.train import train
-from socrates.experiment import Part, resolve
+from socrates import data
+from socrates.engine.train import build, make_fabric, train
+from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import Run
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
@@ -58,3 +60,20 @@ def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
     now = resolve(replace(Run(runs / FINISHED).experiment, method=Part("mc")))
     assert dict(now.method.options)["virtual_rate"] is None
     assert Run.create(runs, now).experiment == now
+
+
+def test_a_checkpoint_of_ccl_sc_without_the_encoder_s_head_is_refused_in_one_line(tmp_path):
+    method = Part("ccl_sc", start_epoch=0, queue_size=8)
+    experiment = resolve(Experiment(Part("digits"), Part("mlp", width=8), method, optimization=Optimization(4, 64)))
+    state = build(experiment, data.load("digits", None, 60), make_fabric("cpu", "32-true"))
+    state.method.start_epoch(0, state.model)
+    state.epoch = 2
+    state.save(tmp_path / "checkpoint.pt")
+    state.load(tmp_path / "checkpoint.pt", 4)
+    content = torch.load(tmp_path / "checkpoint.pt")
+    for key in ("encoder.head.weight", "encoder.head.bias"):
+        del content["method"][key]
+    torch.save(content, tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match=r"an earlier version saved it: .*: delete it to train from") as error:
+        state.load(tmp_path / "checkpoint.pt", 4)
+    assert "\n" not in str(error.value)

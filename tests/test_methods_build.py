@@ -54,6 +54,8 @@ NOT_CALLABLE = 3
         ("gamblers", {"reward": 0.5}, "reward must be at least 1"),
         ("ce_dece", {"weight": -1.0}, "weight must be at least 0, got -1.0"),
         ("mc", {"meta_rate": 0.0}, "rates above 0.*meta_rate=0.0"),
+        ("mc", {"virtual_rate": 0.0}, "rates above 0.*virtual_rate=0.0"),
+        ("mc", {"virtual_rate": "fast"}, "rates above 0.*virtual_rate=fast"),
         ("ccl_sc", {"momentum": 2.0}, r"momentum in \[0, 1\].*momentum=2.0"),
         ("no_such_module:thing", {}, "'no_such_module:thing' cannot be imported .*PYTHONPATH"),
         (f"{__name__}:nothing", {}, "cannot be imported .*nothing"),

@@ -321,3 +321,16 @@ def test_the_claim_about_weight_norms_is_judged_in_words(laptop, tmp_path):
 def test_verdict_on_weight_norms(ours, ce, words):
     spread = np.array([[-0.1], [0.1]])  # two seeds
     assert verdict(np.array(ours) + spread, np.array(ce) + spread).startswith(words)
+
+
+@pytest.mark.parametrize(("name", "both"), [("losses", True), ("posthoc-pareto", False)])
+def test_a_figure_with_both_says_which_of_them_the_paper_calls_mc(laptop, tmp_path, monkeypatch, name, both):
+    notes = []
+    monkeypatch.setattr(
+        "socrates.paper.recipes.write_drawing", lambda made, folder, note, width: notes.append(note) or []
+    )
+    recipe = RECIPES[name]
+    wanted = {name: recipe.wanted(chosen(recipe), LaptopScale(), (1, 2))}
+    write_recipes({name: recipe}, wanted, LaptopScale(), laptop, tmp_path)
+    assert notes
+    assert all(note.startswith("Laptop scale") and ("The paper's MC is CE + DECE" in note) == both for note in notes)

@@ -35,7 +35,8 @@ class MetaCalibration(CrossEntropy):
         self, task: Task, *, weight: float = 0.5, virtual_rate: float | None = None, meta_rate: float = 0.001
     ) -> None:
         super().__init__(task)
-        if not (weight >= 0 and (virtual_rate is None or virtual_rate > 0) and meta_rate > 0):
+        fixed = isinstance(virtual_rate, int | float) and virtual_rate > 0
+        if not (weight >= 0 and (virtual_rate is None or fixed) and meta_rate > 0):
             raise ValueError(
                 f"mc needs a weight of at least 0 and rates above 0, got weight={weight}, "
                 f"virtual_rate={virtual_rate} and meta_rate={meta_rate}"
