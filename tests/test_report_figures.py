@@ -202,6 +202,13 @@ def test_what_is_outside_the_frame_is_named_with_its_mean():
     assert "error 48 %, ECE 2 %" in ax.get_title().replace("\n", " ")
 
 
+def test_what_collapsed_below_the_frame_is_named_with_its_true_mean():
+    (ax,) = axes()
+    pareto.draw_points(ax, plane(trail("CE", [5, 6], [8, 9]), trail("MC", [5, 6], [0, 0]), collapsed=["MC"]))
+    assert ax.get_ylim()[0] > 4
+    assert "MC (collapsed: 1 of 2 runs, error 6 %, ECE 0 %)" in ax.get_title()
+
+
 def test_with_collapsed_ones_alone_the_frame_holds_them():
     (ax,) = axes()
     pareto.draw_points(ax, plane(THREE[2], collapsed=["MC"]))

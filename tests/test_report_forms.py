@@ -95,8 +95,8 @@ def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
     assert '<th scope="row">&lt;b&gt;</th><td class="best" data-value="-1.5">−1.50<span class="pm">' in text
     assert '<tr class="collapsed"><th scope="row">SAT</th>' in text
     assert "<sup>†</sup>" in text
-    coloured = to_html(table, methods={"SAT": {"place": 3, "collapsed": "why"}})
-    assert 'style="background:var(--m3)"></span>SAT<small class="bad">why</small></th>' in coloured
+    coloured = to_html(table, methods={"SAT": {"place": 3, "marker": "o", "collapsed": "why"}})
+    assert 'style="fill:var(--m3)"/></svg>SAT<small class="bad">why</small></th>' in coloured
 
 
 def test_files_are_replaced_whole(tmp_path, three):

@@ -15,6 +15,7 @@ from report_runs import experiment, make_run
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.page import MOST_REFERENCES, page_data, render, write_page
+from socrates.report.tables import Cell, Row, Table, to_html
 
 
 def command(asked):
@@ -200,7 +201,7 @@ def test_without_runs_there_is_still_a_page(tmp_path):
 def test_the_overview_is_there_before_any_script(three):
     html = render(three, "Report", "laptop scale")
     before = html[: html.index('id="packed-data"')]
-    assert "</span>Socrates</th>" in before
+    assert "</svg>Socrates</th>" in before
     assert "laptop scale" in before
     assert '93.50<span class="pm">' in before
     assert "http://" not in before.replace("http://www.w3.org/2000/svg", "")
@@ -213,3 +214,11 @@ def test_fifty_runs_of_300_epochs_stay_small(tmp_path):
             make_run(tmp_path / "runs", experiment(method, seed, epochs=300, keep_every=300))
     write_page(tmp_path / "index.html", data_of(tmp_path / "runs"), "Large")
     assert (tmp_path / "index.html").stat().st_size < 3_500_000
+
+
+def test_swatches_of_a_table_show_the_marker_of_each_method():
+    methods = {"CE": {"place": 0, "marker": "s", "collapsed": ""}, "SAT": {"place": 1, "marker": "D", "collapsed": ""}}
+    table = Table("t", "T", ("Method", "ECE"), tuple(Row((name,), (Cell(1.0),)) for name in methods))
+    outlines = re.findall(r'<path d="([^"]+)" style="fill:var\(--m(\d)\)"', to_html(table, methods=methods))
+    assert [place for _, place in outlines] == ["0", "1"]
+    assert len({outline for outline, _ in outlines}) == 2

@@ -17,7 +17,7 @@ from socrates.files import replacing
 from .aggregate import Skipped
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
-from .figures.chart import SYMBOLS, Chart, Json, by_reading
+from .figures.chart import Chart, Json, by_reading
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
@@ -94,7 +94,7 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         },
     }
     tables = {name: by_reading(members, make) for name, make in made.items()}
-    runs = [(run, look[one.label].place, one.label) for one in members for run in one.runs]
+    runs = [(run, look[one.label], one.label) for one in members for run in one.runs]
     return {
         **composed(heading, methods, SECTIONS, charts, tables, references=references),
         "unknown": any(one.unknown_class for one in members),
@@ -127,7 +127,7 @@ def composed(
     return {
         "title": heading,
         "unknown": False,
-        "html": markup("setting.html", symbols=SYMBOLS, on_dark=on_dark, faded=faded, dark=DARK, **shown, **more),
+        "html": markup("setting.html", on_dark=on_dark, faded=faded, dark=DARK, **shown, **more),
         "tables": tables,
         "charts": {
             chart.name: {"figures": chart.figures, "captions": chart.captions, "linear": chart.linear}

@@ -155,12 +155,12 @@ def draw_paths(axes: Axes, data: Plane) -> Handles:
     The middle has its number, and the last its own: up to eight paths that of the epoch, more the name of the path.
     Paths with collapsed runs have hollow marks with a red edge. The frame holds the second half of the others.
     """
-    data = data.lifted()
+    shown = data.lifted()
     named = len(data.trails) > MOST_NUMBERED
     middles: list[Note] = []
     lasts: list[Note] = []
     handles: Handles = []
-    for path in data.trails:
+    for path in shown.trails:
         style, bad = data.look[path.label], data.collapsed.get(path.label, "")
         ends = sorted({path.start, len(path.steps) - 1})
         axes.plot(path.error, path.ece, **method_look(style, bad, linewidth=1, markersize=2.5))
@@ -190,10 +190,10 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
     Labels with collapsed runs have a hollow mark with a red edge; they are not on the line, and the frame does not
     stretch for them.
     """
-    data = data.lifted()
-    dashed = draw_front(axes, [point.end for point in data.trails if point.label not in data.collapsed])
+    shown = data.lifted()
+    dashed = draw_front(axes, [point.end for point in shown.trails if point.label not in data.collapsed])
     handles: Handles = []
-    for point in data.trails:
+    for point in shown.trails:
         style, bad = data.look[point.label], data.collapsed.get(point.label, "")
         edge = {} if bad else {"markeredgecolor": "white"}
         axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=faded(style.colour), mew=0)
@@ -208,7 +208,8 @@ def frame_plane(axes: Axes, data: Plane) -> None:
 
     Collapsed labels need not be in the frame, and the first half of a path only as far as it does not double it.
     """
-    sound = [trail for trail in data.trails if trail.label not in data.collapsed] or data.trails
+    lifted = data.lifted().trails
+    sound = [trail for trail in lifted if trail.label not in data.collapsed] or lifted
     axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
     low, high = _log_limits([(trail.ece, trail.start) for trail in sound])
     high = max(high, 1.08 * ACCEPTABLE_ECE) if high > ACCEPTABLE_ECE / 2 else high
@@ -218,11 +219,11 @@ def frame_plane(axes: Axes, data: Plane) -> None:
         axis.set_minor_locator(NullLocator())
         axis.set_major_locator(FixedLocator(log_ticks(*limits)))
         axis.set_major_formatter(FuncFormatter(lambda tick, place: f"{tick:g}"))
-    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     beyond: list[str] = []
-    for trail in data.trails:
+    for trail, drawn in zip(data.trails, lifted, strict=True):
         (error, ece), bad = trail.end, data.collapsed.get(trail.label)
-        if error > right or ece > top:
+        if not (left <= drawn.end[0] <= right and bottom <= drawn.end[1] <= top):
             beyond.append(f"{trail.label} ({f'collapsed: {bad}, ' if bad else ''}error {error:.0f} %, ECE {ece:.0f} %)")
     notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
     notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []

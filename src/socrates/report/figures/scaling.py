@@ -50,11 +50,10 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
 
     The frame does not stretch for labels with collapsed runs.
     """
-    data = data.lifted()
     handles: dict[str, Any] = {}
     point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
     arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "alpha": 0.6, "shrinkA": 3, "shrinkB": 3}
-    for trail in data.trails:
+    for trail in data.lifted().trails:
         colour = data.look[trail.label].colour
         for name, x, y in zip(trail.steps, trail.error, trail.ece, strict=True):
             scaler, size = scaler_of(name), 5.5 if name != "none" else 8
