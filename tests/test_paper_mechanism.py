@@ -115,9 +115,9 @@ def test_a_laptop_keeps_what_targets_keep_of_their_start():
                 for run, epochs in ((theirs, SETTINGS[setting].last_epoch), (ours, LAPTOP_EPOCHS))
             ]
             assert kept[1] == pytest.approx(kept[0], abs=2e-3)
-            assert ours.dataset == Part("digits", label_noise=0.2)
+            assert ours.dataset == Part("digits", label_noise=0.3)
     assert "alpha ** (its epochs / 24)" in LaptopScale().note
-    assert "20 % of their labels wrong" in LaptopScale().note
+    assert "30 % of their labels wrong" in LaptopScale().note
     assert "wrong" not in LaptopScale("cifar10").note
     assert LaptopScale("cifar10").experiment("svhn-vgg16", final_experiment("svhn-vgg16", "ce")).dataset == Part(
         "cifar10"
@@ -141,6 +141,6 @@ def test_the_mechanism_acts_at_laptop_scale(tmp_path, method):
         assert records[-1].value("queue_fill") == 1
     else:
         assert records[-1].value("target") < 0.95
-        assert max(record.value("confidence_unknown") for record in records) > 0.05
+        assert records[-1].value("confidence_unknown") > 0.01
         assert np.nanmean([record.value("unknown_term") for record in records]) > 0.01
-    assert records[-1].value("val_accuracy") > 0.7
+    assert records[-1].value("val_accuracy") > 0.6

@@ -74,7 +74,7 @@ def test_a_laptop_keeps_the_place_of_every_epoch():
         small = scale.experiment(setting, final_experiment(setting, "ccl_sc"))
         options = dict(small.method.options)
         assert 0 < options["start_epoch"] < 24
-        assert options["queue_size"] >= 16
+        assert options["queue_size"] >= 20
         assert small.optimization.batch_size == 16
         assert small.model == STAND_INS[setting]
     assert scale.epoch("svhn-vgg16", 25) == 2

@@ -94,8 +94,8 @@ def run_list(_: List) -> None:
     for row in (found | {name: first_line(loader) for name, loader in data.BY_PATH.items()}).items():
         table.add_row(*row)
     console.print(table)
-    options = "image_size, the side that images are resized to, and augment=True; digits also label_noise"
-    console.print(f"every data set takes {options}")
+    console.print("every data set takes image_size, the side that images are resized to, and augment=True")
+    console.print("digits also takes label_noise, the share of training labels that are wrong")
     for title, package, entries in (("models", models, models.MODELS), ("methods", methods, methods.METHODS)):
         heads = [Column(head, overflow="fold", min_width=width) for head, width in LISTED.items()]
         table = Table(*heads, "what", title=title)
