@@ -40,7 +40,7 @@ def test_a_report_with_damaged_and_unfinished_runs(run, tmp_path):
     assert str(tmp_path / "report" / "index.html") in text
     assert (tmp_path / "report" / "index.html").stat().st_size < 6e6
     assert {path.suffix for path in (tmp_path / "report" / "tables").iterdir()} == {".md", ".tex", ".csv"}
-    assert {path.suffix for path in (tmp_path / "report" / "figures").iterdir()} == {".pdf", ".png"}
+    assert {path.suffix for path in (tmp_path / "report" / "figures").iterdir()} == {".pdf", ".png", ".txt"}
     assert "brier" in (tmp_path / "report" / "tables" / "skipped.md").read_text()
 
 
@@ -58,7 +58,7 @@ def test_a_report_of_nothing_says_so(run, tmp_path, what):
 def test_a_dry_run_lists_runs_and_cost(run, tmp_path):
     code, text = run("reproduce", "table6", "--dry-run", "--out", tmp_path)
     assert code == 0, text
-    assert "20 of 20 runs are missing: 144,000 samples" in text
+    assert "25 of 25 runs are missing: 180,000 samples" in text
     assert "Laptop scale" in text
     code, text = run("reproduce", "test", "--setting", "cifar100-vgg16", "--scale", "paper", "--dry-run")
     assert code == 0, text

@@ -166,7 +166,7 @@ def test_the_summary_has_a_line_for_each_recipe(run, tmp_path, monkeypatch):
 def test_one_recipe_is_told_in_detail(run, tmp_path):
     code, text = run("reproduce", "beta", "--seeds", "1", "--dry-run", "--out", tmp_path, "--processes", "1")
     assert code == 0, text
-    assert text.count("Socrates") == 4  # a line for each beta
+    assert text.count("Socrates") == 5  # a line for each beta
     assert "with 1 process;" in text
 
 

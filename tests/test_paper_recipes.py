@@ -198,9 +198,8 @@ def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tm
     assert rows["CCL-SC", "Mdim", "published"] == "512*"
 
 
-def test_the_printed_second_penalty_stands_beneath_the_unclamped_one(laptop, tmp_path):
-    wanted = {"beta": RECIPES["beta"].wanted([], LaptopScale(), (1, 2))}
-    write_recipes({"beta": RECIPES["beta"]}, wanted, LaptopScale(), laptop, tmp_path)
+def test_the_printed_second_penalty_stands_beneath_the_unclamped_one(tmp_path):
+    written_at_paper_scale("beta", [], tmp_path)
     rows = rows_of(tmp_path / "tables" / "beta.csv")
     printed = {row["column"] for row in rows if row["Source"] == "published" and row["mean"]}
     assert printed == {"β", "β known, unclamped", "β fixed", "no β"}

@@ -17,7 +17,7 @@ from .tables import SCALERS
 PANEL = (3.1, 2.7)  # inches
 PANELS_A_ROW = 3
 MARKS = 12  # steps of a path over the epochs: every 25th of 300
-TRANSFER_MARKS = 25  # every second of 50
+TRANSFER_EVERY = 2  # epochs
 
 Look = Mapping[str, Style]
 Make = Callable[..., list[Drawing]]  # of data and the name of the figure, and maybe of which columns
@@ -48,9 +48,9 @@ def files(draw: Callable[[str, Sequence[Results]], Drawing]) -> Make:
     return make
 
 
-def paths_data(members: Sequence[Results], look: Look, marks: int = MARKS) -> Plane:
-    """Paths with so many marks that the paper's 300 epochs have one every 25."""
-    every = max(1, round(max((len(one.epochs) for one in members), default=0) / marks))
+def paths_data(members: Sequence[Results], look: Look, every: int | None = None) -> Plane:
+    """Paths with a mark every so many epochs: if not told, so that the paper's 300 have one every 25."""
+    every = every or max(1, round(max((len(one.epochs) for one in members), default=0) / MARKS))
     return Plane(pareto.epoch_paths(members, every), look, collapsed_labels(members))
 
 
@@ -71,7 +71,7 @@ def diagrams(members: Sequence[Results], look: Look) -> list[reliability.Diagram
 
 losses = panels(draw_lines, losses_data)
 paths = panels(pareto.draw_paths, paths_data)
-transfer_paths = panels(pareto.draw_paths, partial(paths_data, marks=TRANSFER_MARKS))
+transfer_paths = panels(pareto.draw_paths, partial(paths_data, every=TRANSFER_EVERY))
 points = panels(pareto.draw_points, points_data)
 scaled = panels(scaling.draw_scaled, scaled_data)
 reliabilities = panels(reliability.draw_lines, diagrams)
