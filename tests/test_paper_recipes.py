@@ -278,7 +278,7 @@ def test_figure_1_has_another_gamma_the_final_choice_another_alpha_and_alpha_1(l
 def test_figure_4_has_a_mark_every_second_epoch(laptop):
     paths, diagram = drawn(laptop, "transfer").panels
     assert list(paths.data.trails[0].steps[1:4]) == [2, 4, 6]
-    assert len(diagram.data) == 8
+    assert len(diagram.data) == 9
 
 
 def test_figure_7_is_gamma_beside_alpha_in_looks_that_one_legend_tells_apart(laptop):
