@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from socrates.engine.evaluate import parts_of_scores
 from socrates.experiment import Experiment, Optimization, Part, Value
 from socrates.records import Evaluation, Run
 
@@ -117,6 +118,9 @@ def _quick_evaluation(run: Run, unknown: bool) -> Evaluation:
             split: {reading: _metrics(run.predictions(split, epoch), reading, factor) for reading in readings}
             for split in ("val", "test")
         }
+    for split, by_reading in results["temperature"].items():
+        for reading, scaled in by_reading.items():
+            results["none"][split][reading] |= parts_of_scores(results["none"][split][reading], scaled)
     return Evaluation(epoch, run.experiment.num_bins, unknown, results)
 
 
