@@ -142,7 +142,7 @@ def write(heads: list[str], rows: list[list[str]], options: argparse.Namespace) 
     told = (
         f"Written by `{command}`: mean NLL on held-out rows over {options.splits} random splits, in brackets the "
         f"seconds of a fit on one thread. The files hold softmax outputs on CIFAR-10 and CIFAR-100, examples of "
-        f"netcal."
+        f"netcal. TS and SS are our temperature and structured scaling."
     )
     names = (
         "TS temperature scaling, VS and MS vector and matrix scaling, SS structured scaling, SVS and SMS its fixed "
