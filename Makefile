@@ -6,7 +6,7 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test test-slow lint types pytest mutants loc bench clean
+.PHONY: demo test test-slow test-thorough lint types pytest mutants loc bench clean
 .DEFAULT_GOAL := test
 
 .venv/dev: pyproject.toml constraints.txt
@@ -36,6 +36,9 @@ pytest: .venv/dev
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -n auto --dist load -m slow
+
+test-thorough: .venv/dev
+	$(BIN)/python -m pytest -n auto --dist load -m thorough
 
 mutants: .venv/dev
 	$(BIN)/python scripts/mutants.py

@@ -72,7 +72,7 @@ def test_a_plan_as_released_has_its_own_folder_and_runs(tmp_path, scale):
         run.method.name for run in usual.runs if run in released.runs
     }
     assert changed == {"socrates", "socrates:beta-known", "socrates:beta-fixed", "socrates:no-beta", "flsd", "ccl_sc"}
-    assert len(released.runs) == len(usual.runs)
+    assert len(released.runs) == len(usual.runs) - 5  # the second penalty is unclamped in both of its columns
 
 
 def test_every_table_as_released_says_so(tmp_path):

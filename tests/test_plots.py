@@ -394,6 +394,7 @@ def test_a_keyword_that_no_plot_takes_is_named(draw):
     assert pyplot.get_fignums() == []
 
 
+@pytest.mark.thorough
 def test_without_matplotlib_the_error_says_how_to_get_it():
     code = "import sys; sys.modules['matplotlib'] = None; import socrates; socrates.metrics; socrates.plots"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -401,6 +402,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it():
     assert "pip install 'socrates-loss[report]'" in result.stderr
 
 
+@pytest.mark.thorough
 def test_importing_plots_leaves_pyplot_alone():
     code = "import sys; import socrates.plots; print('matplotlib.pyplot' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -82,6 +82,7 @@ def test_strengths_go_from_temperature_scaling_to_almost_free():
     assert STRENGTHS[-1] == 1e-3
 
 
+@pytest.mark.thorough
 @every_structure
 @pytest.mark.parametrize(("n", "c"), [(300, 4), (2000, 10), (3000, 100)])
 def test_cross_validation_is_no_worse_than_the_best_strength_by_much(structure, n, c):
@@ -116,6 +117,7 @@ def test_probabilities_may_be_given_by_their_logarithms(structure):
         assert nll(scaler(z[rest]), labels[rest]) < nll(temperature(logits[rest]), labels[rest]) - 0.05
 
 
+@pytest.mark.thorough
 def test_a_fit_needs_no_luck_and_its_precision_little():
     logits, labels = mixed(4000, 100)
     first, second = (StructuredScaling().fit(logits, labels) for _ in range(2))
@@ -271,6 +273,7 @@ def test_the_path_goes_from_strong_to_weak_until_it_turns():
     assert path.best == means.index(min(means)) < len(means) - 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("classes", "blocks"), [(256, 256), (257, 1)])
 def test_very_many_classes_share_one_block(classes, blocks):
     logits, labels = sampled(600, classes, 1.5)
