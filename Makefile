@@ -6,6 +6,9 @@ BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
+# One more than there are cores: some tests wait for processes of their own.
+WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+
 .PHONY: demo test test-slow test-thorough lint types pytest mutants loc bench clean
 .DEFAULT_GOAL := test
 
@@ -32,10 +35,10 @@ types: .venv/dev
 
 pytest: .venv/dev
 	scripts/install-chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -n auto --dist load -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist load -m slow
 
 test-thorough: .venv/dev
 	$(BIN)/python -m pytest -n auto --dist load -m thorough

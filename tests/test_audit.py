@@ -337,6 +337,7 @@ def test_files_are_paired_without_the_rows_that_are_bad_in_one(files, tmp_path):
     assert [one.value for one in made.differences] == [0, 0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_the_bins_that_are_asked_for_are_those_of_all_numbers(files):
     made = audit([files["honest"], files["boastful"]], measuring={"num_bins": 60})
     first, second = made.files

@@ -101,6 +101,7 @@ def test_twice_the_epochs_take_about_twice_as_long():
     assert three - two == pytest.approx(two - one)  # all of one kind: one measurement
 
 
+@pytest.mark.thorough
 def test_what_is_too_large_is_reckoned_from_another():
     large = final_experiment("cifar100-vit_transfer", "ce")
     found = forecast([TINY, large])
@@ -127,6 +128,7 @@ def test_data_that_are_not_there_are_said(tmp_path):
     assert any("is not known" in note and "nowhere" in note for note in found.notes)
 
 
+@pytest.mark.thorough
 def test_a_method_that_fails_is_said(monkeypatch):
     monkeypatch.setattr(forecasts, "try_pace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # not even the model that is always there

@@ -87,6 +87,7 @@ def test_every_table_as_released_says_so(tmp_path):
         assert "Laptop scale" in path.read_text(), path
 
 
+@pytest.mark.thorough
 def test_the_command_says_so(run, tmp_path):
     code, text = run("reproduce", "beta", "--as-released", "--dry-run", "--scale", "paper", "--out", tmp_path)
     assert code == 0, text
