@@ -55,6 +55,7 @@ def test_a_report_of_nothing_says_so(run, tmp_path, what):
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.thorough
 def test_a_dry_run_lists_runs_and_cost(run, tmp_path):
     code, text = run("reproduce", "table6", "--dry-run", "--out", tmp_path)
     assert code == 0, text
