@@ -66,6 +66,17 @@ def run(capsys, monkeypatch):
 
 
 @pytest.fixture
+def run_on_a_line(run):
+    """The same, with everything that was printed on one line."""
+
+    def call(*words):
+        code, text = run(*words)
+        return code, " ".join(text.split())
+
+    return call
+
+
+@pytest.fixture
 def start(tmp_path_factory):
     """Starts a command, or other words of Python, in a process that is gone when the test ends."""
     processes: list[Started] = []

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from report_runs import experiment, make_run
 
-from socrates import cli
 from socrates.experiment import Experiment
 from socrates.paper.recipes import RECIPES
 from socrates.paper.scales import LaptopScale
 
 
 @pytest.fixture
-def run(capsys):
-    """Runs a command in this process; returns its exit code and everything it printed, on one line."""
-
-    def call(*words):
-        code = cli.main([str(word) for word in words])
-        captured = capsys.readouterr()
-        return code, re.sub(r"\s+", " ", captured.out + captured.err)
-
-    return call
+def run(run_on_a_line):
+    """What a command says, whatever the width of the terminal."""
+    return run_on_a_line
 
 
 def test_a_report_with_damaged_and_unfinished_runs(run, tmp_path):

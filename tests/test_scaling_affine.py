@@ -1,6 +1,7 @@
 import json
 import math
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scaling_cases import confident, ece, mixed, nll, sampled
 
-from socrates.scaling import MatrixScaling, TemperatureScaling, VectorScaling
+from socrates.scaling import MatrixScaling, StructuredScaling, TemperatureScaling, VectorScaling
 from socrates.scaling.matrix import STRENGTHS
 from socrates.scaling.newton import conjugate_gradients, minimize
 from socrates.scaling.objective import AffineNLL
@@ -168,6 +169,11 @@ def test_golden_held_out_calibration(case):
     assert after < case["test_ece_after"] + 0.02
 
 
+every_default = pytest.mark.parametrize(
+    "make",
+    [VectorScaling, MatrixScaling, StructuredScaling, partial(StructuredScaling, structure="diagonal")],
+    ids=repr,
+)
 every_affine = pytest.mark.parametrize(
     "scaler",
     [make(*strength) for make in (VectorScaling, MatrixScaling) for strength in ((), (None,), (0.01,))],
@@ -237,7 +243,7 @@ def test_a_fit_worse_than_temperature_scaling_on_its_own_rows_is_not_taken(scale
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("rows", "classes"), [(200, 10), (1000, 10), (500, 100)])
-@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+@every_default
 def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
     logits, labels = confident(10_000, classes, seed)
     fit = (labels != 0).nonzero().squeeze(1)[:rows]  # one class is absent, with 100 classes several are
@@ -248,7 +254,7 @@ def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
     assert float(nll(scaler(logits[rest]), labels[rest])) <= allowed
 
 
-@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+@every_default
 def test_an_absent_class_that_looks_like_another_is_no_trap(make):
     # Classes 0 and 1 are often taken for each other: without labels of class 0, its column only tells of class 1.
     logits, labels = confident(10_000, 6)
