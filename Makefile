@@ -1,5 +1,6 @@
 # make demo: set up and run the main job.  make test: set up and run every check.  make test-slow: the few long tests.
-# make mutants: do the tests notice changed code?  make loc: lines of code by folder.
+# make test-thorough: long ones of which others check the same at less cost.  make mutants: do the tests notice changed
+# code?  make loc: lines of code by folder.
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.

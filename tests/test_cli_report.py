@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from report_runs import experiment, make_run
 
+from socrates.cli import dry_run
+from socrates.engine.studies.forecast import forecast
 from socrates.experiment import Experiment
 from socrates.paper.recipes import RECIPES
 from socrates.paper.scales import LaptopScale
@@ -46,8 +50,8 @@ def test_a_report_of_nothing_says_so(run, tmp_path, what):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.thorough
-def test_a_dry_run_lists_runs_and_cost(run, tmp_path):
+def test_a_dry_run_lists_runs_and_cost(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(dry_run, "forecast", partial(forecast, patience=0.5))
     code, text = run("reproduce", "table6", "--dry-run", "--out", tmp_path)
     assert code == 0, text
     assert "25 of 25 runs are missing: 180,000 samples" in text
