@@ -87,28 +87,18 @@ def test_help(run):
     assert "quickstart" in text
 
 
-def test_the_documented_method_from_outside(tmp_path):
+@pytest.mark.usefixtures("few_scalers")
+def test_the_documented_method_from_outside(run, tmp_path, monkeypatch):
     page = (ROOT / "docs" / "architecture.md").read_text()
     source = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "my_methods.py").write_text(source)
-    words = [
-        "train",
-        "digits",
-        "mlp",
-        "my_methods:LabelSmoothing",
-        "--smoothing",
-        "0.2",
-        "--epochs",
-        "2",
-        "--device",
-        "cpu",
-    ]
-    result = subprocess.run(
-        [sys.executable, "-m", "socrates.cli", *words, "--out", str(tmp_path / "runs")],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "finished" in result.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m socrates.cli` finds it
+    monkeypatch.delitem(sys.modules, "my_methods", raising=False)
+    words = "train digits mlp my_methods:LabelSmoothing --smoothing 0.2 --epochs 2 --device cpu --out runs"
+    code, text = run(*words.split())
+    assert code == 0, text
+    assert "finished" in text
 
 
 @pytest.mark.usefixtures("few_scalers")
