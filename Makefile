@@ -41,7 +41,7 @@ pytest test-slow test-thorough: export PYTHONDONTWRITEBYTECODE :=
 
 pytest: .venv/dev
 	scripts/install-chromium
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist load -m slow
