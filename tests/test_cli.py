@@ -91,30 +91,21 @@ def test_help(run):
     assert "quickstart" in text
 
 
-def test_the_documented_method_from_outside(tmp_path):
+@pytest.mark.usefixtures("few_scalers")
+def test_the_documented_method_from_outside(run, tmp_path, monkeypatch):
     page = (ROOT / "docs" / "architecture.md").read_text()
     source = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "my_methods.py").write_text(source)
-    words = [
-        "train",
-        "digits",
-        "mlp",
-        "my_methods:LabelSmoothing",
-        "--smoothing",
-        "0.2",
-        "--epochs",
-        "2",
-        "--device",
-        "cpu",
-    ]
-    result = subprocess.run(
-        [sys.executable, "-m", "socrates.cli", *words, "--out", str(tmp_path / "runs")],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "finished" in result.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m socrates.cli` finds it
+    monkeypatch.delitem(sys.modules, "my_methods", raising=False)
+    words = "train digits mlp my_methods:LabelSmoothing --smoothing 0.2 --epochs 2 --device cpu --out runs"
+    code, text = run(*words.split())
+    assert code == 0, text
+    assert "finished" in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_curves_for_tensorboard(run, tmp_path):
     words = (
         "train",
@@ -205,6 +196,7 @@ def test_the_list_is_whole_however_narrow(capsys, monkeypatch):
     assert "google/vit-base-patch16-224" in "".join(cells)
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_the_command_that_repeats_a_run_is_one_line(run, tmp_path, monkeypatch):
     code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
@@ -255,6 +247,7 @@ def test_what_nobody_reads_to_its_end_is_no_error(words):
 
 
 @pytest.mark.parametrize("out", ["o[v2]", "o[/b]x"])
+@pytest.mark.usefixtures("few_scalers")
 def test_brackets_in_a_path_are_not_markup(run, tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", out, "--device", "cpu")
@@ -275,6 +268,7 @@ def test_brackets_in_what_a_report_leaves_out_are_not_markup(capsys):
     assert "open it: out[v2]/index.html\n" in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_show_tells_the_last_epoch_in_a_line(run, tmp_path):
     code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
@@ -283,6 +277,7 @@ def test_show_tells_the_last_epoch_in_a_line(run, tmp_path):
     assert "'val_" not in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_again_trains_from_the_start(run, tmp_path):
     words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert "epoch 1/1" in run(*words)[1]
