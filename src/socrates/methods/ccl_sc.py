@@ -98,10 +98,6 @@ class Contrastive(CrossEntropy):
             raise RuntimeError(
                 "ccl_sc has no encoder to load into: call start_epoch(epoch, model) before load_state_dict"
             )
-        elif f"{prefix}encoder.head.weight" not in saved:
-            raise RuntimeError(
-                "ccl_sc of an earlier version saved it: its encoder has no head, other answers filled its queues"
-            )
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 

@@ -166,6 +166,17 @@ def flops(experiment: Experiment, sizes: Sizes | None = None) -> Flops:
     return _flops(experiment.model, found.image_shape, found.num_classes)
 
 
+def feature_width(experiment: Experiment) -> int:
+    """How many numbers the last layer of the model is given: the appendix's Mdim.
+
+    >>> feature_width(Experiment(Part("digits"), Part("mlp", width=32), Part("ccl_sc")))
+    32
+    """
+    found = sizes_of(experiment)
+    model: Any = _built(experiment.model, found.image_shape, found.num_classes)
+    return model.head.in_features
+
+
 @cache
 def _flops(model: Part, image_shape: tuple[int, int, int], outputs: int) -> Flops:
     built = _built(model, image_shape, outputs)
