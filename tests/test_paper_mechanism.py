@@ -18,6 +18,7 @@ from socrates.paper.reproduce import plan
 from socrates.paper.scales import LAPTOP_EPOCHS, LaptopScale
 from socrates.paper.settings import SETTINGS
 from socrates.records import Run
+from socrates.report.aggregate import read_run, results_of
 from socrates.report.figures import compose
 from socrates.report.idle import QUEUES, TARGET, UNKNOWN, idle, with_idle
 from socrates.report.results import Results
@@ -158,3 +159,13 @@ def test_the_mechanism_acts_at_laptop_scale(tmp_path, method):
         assert records[-1].value("confidence_unknown") > 0.01
         assert np.nanmean([record.value("unknown_term") for record in records]) > 0.01
     assert records[-1].value("val_accuracy") > 0.6
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_stand_in_is_idle_but_where_the_paper_switches_the_unknown_class_off(tmp_path, setting):
+    torch.set_num_threads(1)
+    for method in ("socrates", "sat", "ccl_sc"):
+        run = train(LaptopScale().experiment(setting, final_experiment(setting, method)), tmp_path)
+        off = (setting, method) == ("cifar100-vit", "socrates")  # alpha = 1
+        assert idle(results_of(method, [read_run(run.directory)])) == ({TARGET: 1, UNKNOWN: 1} if off else {})

@@ -160,6 +160,7 @@ def test_the_post_hoc_table_holds_the_scaled_values(tmp_path):
     assert "CE + VS" not in printed  # whose regularisation the paper's had not
     columns = list(dict.fromkeys(row["column"] for row in rows))
     assert columns[:4] == ["Socrates", "Socrates + TS", "Socrates + MS", "Socrates + VS"]
+    assert "MS and VS are regularised; those without" in (tmp_path / "tables" / "posthoc.md").read_text()
     stored = [Run(tmp_path / "runs" / run.name) for run in wanted["cifar100-vgg16"]["CE"]]
     expected = []
     for run in stored:
