@@ -115,6 +115,7 @@ def test_every_recipe_writes_its_files(laptop, tmp_path, name):
         if path.suffix == ".md":
             assert "Laptop scale" in path.read_text()
             assert ("The paper's MC is CE + DECE" in path.read_text()) == (name in ("test", "validation"))
+            assert ("with the batch size of CE + DECE" in path.read_text()) == (name in ("test", "validation"))
 
 
 def rows_of(path):
@@ -218,6 +219,7 @@ def test_the_search_at_laptop_scale_tells_widths_and_notes_and_only_what_was_cho
     for words in ("E_s is 0 where a method has one phase", "The paper's MC is CE + DECE"):
         assert words in text
     assert "Published values" not in text
+    assert "with the batch size of CE + DECE" not in text  # each is searched
 
 
 def test_columns_that_a_scale_makes_the_same_run_stand_there_once():

@@ -14,7 +14,7 @@ from ..report.tables import Table, write_table
 from ..report.vocabulary import METHODS, SYMBOLS
 from ..report.write import noted
 from . import figures, tables
-from .grid import METHODS_OF_PAPER, WHICH_MC, final_choice, final_experiment, tuning_experiments
+from .grid import METHODS_OF_PAPER, WHICH_FINAL_MC, final_choice, final_experiment, tuning_experiments
 from .recipe_data import RecipeData, Scale, Wanted, gather
 from .settings import SEEDS, SETTINGS, find_setting
 from .weight_norm import weight_norms
@@ -235,7 +235,7 @@ def write_recipes(
             both = any({METHODS["mc"], METHODS["ce_dece"]} <= columns.keys() for columns in data.groups.values())
             groups = tables.chosen(data) if recipe.columns is searched else data.groups
             note = with_idle(scale.note, {scale.title(one): list(own.values()) for one, own in groups.items()})
-            foot = " ".join(filter(None, (note, WHICH_MC if both else "")))
+            foot = " ".join(filter(None, (note, WHICH_FINAL_MC if both else "")))
             for made in recipe.make(data, name):
                 if isinstance(made, Table):
                     written[name] += write_table(noted(made, note), out / "tables")

@@ -19,7 +19,7 @@ from ..report.tables import NOTHING, Row, Table
 from ..report.vocabulary import SPLITS, short, with_scaler
 from ..report.vocabulary import SYMBOLS as GREEK
 from .compare import METRICS, printed
-from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_MC
+from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_FINAL_MC, WHICH_MC
 from .published import CAVEATS, find
 from .recipe_data import RecipeData
 from .refit import UNREGULARISED, with_unregularised
@@ -68,7 +68,7 @@ def performance(data: RecipeData, name: str) -> list[Table]:
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
     title = f"{SPLITS[split]} set performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
-    notes = [UNREGULARISED_NOTE if posthoc else WHICH_MC]
+    notes = [UNREGULARISED_NOTE if posthoc else WHICH_FINAL_MC]
     return [compare_as_printed(name, title, ("Setting",), blocks, split=split, notes=notes)]
 
 
