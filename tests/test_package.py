@@ -43,7 +43,7 @@ LAYERS = {
     "audit": {"abstention", "experiment", "files", "metrics", "records", "report", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
-    "paper": {"experiment", "names", "engine", "metrics", "report", "records", "pareto", "scaling"},
+    "paper": {"data", "experiment", "names", "engine", "metrics", "report", "records", "pareto", "scaling"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"card", "data", "engine", "experiment", "export", "methods", "models", "names", "paper", "predictor"}
     | {"audit", "quickstart", "records", "report"},
