@@ -43,6 +43,15 @@ class Metric:
         """The format of the printed number."""
         return ".2f" if self.unit == "%" else ".3f"
 
+    @property
+    def perfect(self) -> float:
+        """The printed number that nothing can beat.
+
+        >>> METRICS["accuracy"].perfect, METRICS["ece"].perfect
+        (100.0, 0.0)
+        """
+        return self.factor if self.larger_is_better else 0.0
+
 
 METRICS = {
     metric.name: metric
