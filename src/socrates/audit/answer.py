@@ -78,12 +78,11 @@ def ece_of(judged: Judgement) -> float:
 
 def line_of(one: Judgement, leader: bool) -> Line:
     """A file as a row of the forest plot, in percent."""
-    estimates: list[Estimate] = []
-    for name in ("ece", "accuracy"):
-        interval = one.intervals[name]
-        numbers = (one.values[name], interval.low, interval.high)
-        estimates.append(Estimate(*(100 * number for number in numbers), n=len(one.sample)))
-    return Line(one.label, results_of(one), "none", USUAL_READING, *estimates, 100 * one.floor, leader)
+    ece, accuracy = (
+        Estimate(100 * one.values[name], 100 * one.intervals[name].low, 100 * one.intervals[name].high, len(one.sample))
+        for name in ("ece", "accuracy")
+    )
+    return Line(one.label, results_of(one), "none", USUAL_READING, ece, accuracy, 100 * one.floor, leader)
 
 
 def results_of(one: Judgement) -> Results:

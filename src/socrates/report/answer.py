@@ -167,6 +167,9 @@ def _headline(lines: Sequence[Line]) -> str:
         return f"{listed(names, 'or')} is the best calibrated."
     if len(names) == len(lines):
         return f"No winner: none of the {len(lines)} can be told from the best calibrated."
+    if len(names) == len(lines) - 1:
+        behind = next(line.label for line in lines if not line.leader)
+        return f"No single winner: all but {behind} may be the best calibrated."
     return f"No single winner: {len(names)} of {len(lines)} may be the best calibrated."
 
 
@@ -218,6 +221,8 @@ def _moved(one: Difference, base: Line) -> str:
         words = f"measures {abs(one.mean):.2f} points {'less' if one.mean < 0 else 'more'} than {base.label}"
     if one.n == 1:
         return words
+    if "cannot tell" in one.words:  # an interval so wide says no more than that
+        return f"{words} ({one.words})"
     sure = f"95 % {one.low:+.2f} to {one.high:+.2f}, {p_value(one.p)}"
     return f"{words} ({sure})" if one.beyond_noise else f"{words} ({sure}: {one.words})"
 
