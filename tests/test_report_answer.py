@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from socrates.cli.report import show_answers
 from socrates.experiment import Part
 from socrates.records import Evaluation
 from socrates.report.answer import answer, at_floor, by_seed, differences, lines_of, over_settings
@@ -121,6 +122,20 @@ def test_settings_share_a_sentence():
     mixed = over_settings({"a": one, "b": other, "c": answer([lower, FOCAL])})
     assert mixed == "Focal is among the best calibrated in 2 of 3 settings, more often than any other."
     assert over_settings({"a": answer([]), "b": answer([])}) == "No method can be ranked in any of the 2 settings."
+
+
+def test_the_terminal_says_all_of_one_setting_and_the_headlines_of_several(capsys):
+    one = answer([CE, FOCAL])
+    show_answers({"digits": one})
+    alone = " ".join(capsys.readouterr().out.split())
+    assert all(words in alone for words in (one.headline, *one.sentences, one.verdict))
+    assert "digits" not in alone
+    answers = {"digits": one, "letters": answer([FOCAL])}
+    show_answers(answers)
+    several = " ".join(capsys.readouterr().out.split())
+    assert all(f"{heading}: {found.headline}" in several for heading, found in answers.items())
+    assert over_settings(answers) in several
+    assert one.verdict not in several
 
 
 METHOD = st.tuples(st.booleans(), st.integers(1, 5), st.floats(0.001, 0.2), st.integers(0, 10**6))
