@@ -245,6 +245,13 @@ def test_files_have_names_of_their_own():
     assert labels_of(["a.csv", "a.npz"]) == ["a (1)", "a (2)"]
     assert labels_of(["x/a.npz", "x/y/a.npz"]) == ["a", "y"]
     assert labels_of(["one/a.npz", "two/a.npz"]) == ["one", "two"]
+    assert labels_of(["v1.2.csv", "v1.3.CSV.gz", "parts.v2"]) == ["v1.2", "v1.3", "parts.v2"]
+
+
+def test_the_folder_that_one_is_in_has_a_name(tmp_path, monkeypatch):
+    (tmp_path / "parts" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "parts")
+    assert labels_of(["."]) == labels_of(["below/.."]) == ["parts"]
 
 
 def test_json_has_no_numbers_that_json_does_not_know(files, capsys):

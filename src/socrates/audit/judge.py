@@ -101,7 +101,7 @@ def worst_groups(measured: Measured, sample: JudgedRows, top: Top) -> dict[str, 
     if top.weight is None:
         return {name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()}
     found: dict[str, tuple[GroupGap, ...]] = {}
-    for column, groups in measured.group_meters.items():
+    for column, groups in measured.groups.items():
         means = {name: (of.num_rows, of.confidence, of.accuracy) for name, of in groups.items()}
         gaps = [GroupGap(name, *of, of[1] - of[2], math.nan, math.nan) for name, of in means.items()]
         found[column] = tuple(sorted(gaps, key=lambda each: -abs(each.gap)))

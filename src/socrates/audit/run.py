@@ -13,7 +13,8 @@ from .answer import answer
 from .judge import Judgement, judge
 from .measure import measure
 from .pairs import Difference, compare
-from .read import Source, open_predictions
+from .read import READERS, open_predictions
+from .reader import suffix_of
 
 MANY_ROWS = 20_000_000
 
@@ -58,7 +59,7 @@ def audit(
             raise ValueError(f"{name}={share:g}, expected a share between 0 and 1, such as 0.05")
     files: list[Judgement] = []
     for label, path in zip(labels_of(paths), paths, strict=True):
-        source = open_with_answers(path, **(reading or {}))
+        source = open_predictions(path, **(reading or {}))
         # Processes take seconds to start: a small file is read before they would have.
         several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
         measured = measure(
@@ -73,22 +74,14 @@ def audit(
     return Audit(files, *compare(files))
 
 
-def open_with_answers(path: Path | str, groups: Sequence[str] = (), **reading: Any) -> Source:
-    """The predictions; where confidence is all that is known of them, by their answers too, if these are there."""
-    source = open_predictions(path, groups=groups, **reading)
-    answers = source.layout.predicted
-    if answers is None or answers in groups:
-        return source
-    return open_predictions(path, groups=(*groups, answers), **reading)
-
-
 def labels_of(paths: Sequence[Path | str]) -> list[str]:
     """A short name for each file that no other has: its own, or the folders that tell it from the others.
 
-    >>> labels_of(["a/resnet.csv.gz", "b/vit.npz"]), labels_of(["runs/ce/p/test.npz", "runs/sat/p/test.npz"])
-    (['resnet', 'vit'], ['ce', 'sat'])
+    >>> labels_of(["a/v1.2.csv.gz", "b/vit.npz"]), labels_of(["runs/ce/p/test.npz", "runs/sat/p/test.npz"])
+    (['v1.2', 'vit'], ['ce', 'sat'])
     """
-    split = [[*Path(path).absolute().parent.parts, Path(path).name.split(".")[0]] for path in paths]
+    whole = [Path(os.path.abspath(Path(path).expanduser())) for path in paths]
+    split = [[*path.parent.parts, _stem(path)] for path in whole]
     stems = [parts[-1] for parts in split]
     if len({*stems}) == len(stems):
         return stems
@@ -96,6 +89,12 @@ def labels_of(paths: Sequence[Path | str]) -> list[str]:
     labels = ["/".join(parts[place] for place in differing) for parts in split]
     numbered = [f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
     return labels if len({*labels}) == len(labels) else numbered
+
+
+def _stem(path: Path) -> str:
+    """The name without what tells the format."""
+    suffix = suffix_of(path)
+    return path.name[: path.name.lower().rindex(suffix)] if suffix in READERS else path.name
 
 
 def file_json(one: Judgement) -> dict[str, Any]:
