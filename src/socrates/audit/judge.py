@@ -7,10 +7,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.abstention import Certificate, certify
@@ -20,8 +18,8 @@ from .measure import Measured
 from .recalibrate import Recalibrated, recalibrate
 from .rows import JudgedRows
 
-Array = NDArray[Any]
 NUM_RESAMPLES = 1000
+NUM_DRAWS = 1000  # of the test, whose p is at least 1 / (1 + NUM_DRAWS)
 MANY_ROWS = 20_000  # beyond, intervals are narrow, and fewer resamples find them
 POINTS = 400  # of a curve that is shown
 
@@ -33,7 +31,7 @@ class Judgement:
     label: str
     sample: JudgedRows = field(repr=False)  # what intervals, tests and scalers are made of
     measured: Measured = field(repr=False)
-    values: Mapping[str, float]  # of all rows, by the names of the metrics
+    values: Mapping[str, float]  # of all rows but smooth_ece, which is of the sample as all that follows
     intervals: Mapping[str, Interval]
     floor: float  # of the ECE
     test: CalibrationTest
@@ -73,7 +71,7 @@ def _judge(measured: Measured, label: str, risk: float, delta: float) -> Judgeme
         values={**measured.meter.compute(), "smooth_ece": metrics.smooth_ece(top)},
         intervals=intervals,
         floor=metrics.floor(of_top["ece"], top),
-        test=metrics.calibration_test(top),
+        test=metrics.calibration_test(top, num_draws=NUM_DRAWS),
         direction=metrics.direction(top, num_bins=num_bins),
         corp=metrics.corp(top),
         bins=BinStats(*measured.meter.state()["bins"]),

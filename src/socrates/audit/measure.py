@@ -25,6 +25,10 @@ from .table import MISSING, Coded
 from .validity import FAULTS, OTHER_LABEL, BadRows, described
 
 MOST_GROUPS = 10_000
+SAMPLED = (
+    "intervals, floor, tests, direction, smooth ECE, scalers, decomposition, risk and coverage, certificate and worst "
+    "classes and groups"
+)
 _Task = tuple[Source, Part, "Measured", bool]  # where to read, what to add to, and whether a bad row is an error
 
 
@@ -108,7 +112,7 @@ class Measured:
             said[f"{column} has more than {MOST_GROUPS:,} different values, which are not looked at one by one"] = 1
         if self.is_sample:
             few = f"{len(self.sample):,} random rows of {self.num_rows:,}"
-            said[f"intervals, tests, scalers and worst groups are those of {few}"] = 1
+            said[f"{SAMPLED} are those of {few}"] = 1
         return [words for words, count in said.items() if count]
 
     def add(self, rows: Rows) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from socrates.files import to_json
 
 from .answer import answer
 from .judge import Judgement, judge
@@ -28,15 +30,19 @@ class Audit:
     not_compared: str
 
     def to_json(self) -> dict[str, Any]:
-        """The judgement of a single file; of several, by their labels beside how they differ."""
+        """The judgement of a single file; of several, by their labels beside how they differ.
+
+        Numbers that do not exist are null.
+        """
         found = [file_json(one) for one in self.files]
         if len(found) == 1:
-            return found[0]
-        return {
+            return json.loads(to_json(found[0]))
+        several = {
             "files": {one["label"]: one for one in found},
             "differences": [{**asdict(one), "verdict": one.words} for one in self.differences],
             "not_compared": self.not_compared or None,
         }
+        return json.loads(to_json(several))
 
 
 def audit(
@@ -98,7 +104,7 @@ def _stem(path: Path) -> str:
 
 
 def file_json(one: Judgement) -> dict[str, Any]:
-    """A judgement as plain JSON: numbers that do not exist are null."""
+    """A judgement in the words of JSON."""
     values: dict[str, Any] = {}
     for name, value in one.values.items():
         interval = one.intervals.get(name)
@@ -120,7 +126,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "worst_classes": [asdict(gap) for gap in one.worst],
         "groups": {name: [asdict(gap) for gap in gaps] for name, gaps in one.groups.items()},
         "rows": {
-            "read": measured.num_rows,
+            "read": measured.num_read,
             "left_out": measured.bad.count,
             "why": measured.bad.words if measured.bad.count else None,
             "judged": len(one.sample),
@@ -128,19 +134,4 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "understood": measured.layout.words,
         "notes": measured.notes,
     }
-    return plain(found)
-
-
-def plain(value: Any) -> Any:
-    """The same with null for numbers that are not finite, and Python's own numbers.
-
-    >>> plain({"a": [float("nan"), 1.5], "b": ("x", 2)})
-    {'a': [None, 1.5], 'b': ['x', 2]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return found
