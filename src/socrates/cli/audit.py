@@ -102,8 +102,8 @@ def show_audit(made: Audit) -> None:
 
 
 def show_table(table: Table) -> None:
-    """A table of the page, without the column that explains its rows."""
-    kept = [place for place, head in enumerate(table.heads) if head != "Meaning"]
+    """A table of the page, without columns that explain its rows, and notes that were said already."""
+    kept = [place for place, head in enumerate(table.heads) if head not in ("Meaning", "Notes")]
     shown = Printed(title=Text(table.title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
     for place in kept:
         numeric = table.numeric[place]
