@@ -100,15 +100,16 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     """
     handles: dict[str, Any] = {}
     point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
-    arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "shrinkA": 3, "shrinkB": 3}
-    aside = offset_copy(axes.transData, axes.figure, x=4, y=-4, units="points")
+    arrow = {"arrowstyle": "->", "linewidth": 0.9, "shrinkA": 3, "shrinkB": 3}
+    whole: Any = axes.figure
+    aside = offset_copy(axes.transData, whole, x=4, y=-4, units="points")
     for true, trail in zip(data.trails, data.lifted().trails, strict=True):
         colour, hidden = data.look[trail.label].colour, {other for _, other in coincident(true)}
         for name, x, y in zip(trail.steps, trail.error, trail.ece, strict=True):
             scaler, size = scaler_of(name), 5.5 if name != "none" else 8
             if name != "none" and name not in hidden:
                 axes.annotate("", (x, y), trail.end, arrowprops={**arrow, "color": faded(colour)})
-            place = {"transform": aside} if name in hidden else {}
+            place: dict[str, Any] = {"transform": aside} if name in hidden else {}
             axes.plot(x, y, scaler.marker, color=colour, markersize=size, mec="white", **place)
             handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **point))
     frame_plane(axes, data)
