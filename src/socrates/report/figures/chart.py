@@ -20,7 +20,7 @@ from ..markup import asset
 from ..results import Array, Results
 from ..statistics import mean_std
 from ..style import MARKERS, Style
-from ..vocabulary import READINGS, USUAL_READING
+from ..vocabulary import METRICS, READINGS, USUAL_READING
 
 Json = dict[str, Any]
 
@@ -52,15 +52,25 @@ class Chart:
 
 
 def first_shown(members: Sequence[Results]) -> set[str]:
-    """The labels that charts show at first: up to eight all, else the six of lowest test ECE and the references."""
-    means = [mean_std(one.values("ece"))[0] for one in members]
-    order = [
+    """The labels that charts show at first: all up to eight; else the six best, by ECE and by accuracy in turn.
+
+    The best CE and the best Socrates, to which others are compared, are there in any case.
+    """
+    by_ece, by_accuracy = (_ranked(members, metric) for metric in ("ece", "accuracy"))
+    in_turn = [one.label for pair in zip(by_ece, by_accuracy, strict=True) for one in pair]
+    best = [*dict.fromkeys(in_turn)]
+    references = [next((one.label for one in by_ece if one.method.name == name), None) for name in REFERENCES]
+    return {label for label in (*best[: None if len(best) <= MOST_FIRST else BEST_FIRST], *references) if label}
+
+
+def _ranked(members: Sequence[Results], metric: str) -> list[Results]:
+    """The best first by their test means; those without one, and before all collapsed ones, last."""
+    sign = -1 if METRICS[metric].larger_is_better else 1
+    means = [sign * mean_std(one.values(metric))[0] for one in members]
+    keys = [
         (bool(one.collapses), math.inf if math.isnan(mean) else mean) for one, mean in zip(members, means, strict=True)
     ]
-    ranked = [members[place] for place in sorted(range(len(members)), key=order.__getitem__)]
-    best = ranked if len(ranked) <= MOST_FIRST else ranked[:BEST_FIRST]
-    references = [next((one for one in ranked if one.method.name == name), None) for name in REFERENCES]
-    return {one.label for one in (*best, *references) if one is not None}
+    return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
 
 
 def listed(words: Sequence[str], between: str = ", ") -> str:

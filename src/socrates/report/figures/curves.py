@@ -18,6 +18,7 @@ DRAWN = ("val_accuracy", "val_ece", "val_ada_ece", "val_cw_ece", "val_nll", "wei
 SHOWN = ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece")  # on the page
 MOST_SHADED = 8  # methods in one panel; from here on their bands would hide each other
 MAX_POINTS = 150  # of a curve on the page: more cannot be seen at its width
+EPOCHS = {"title": {"text": "epoch"}, "unifiedhovertitle": {"text": "epoch %{x}"}}
 STEEP = 0.05  # the share of the first epochs that may leave the frame, or all that follows would look flat
 
 
@@ -145,7 +146,7 @@ def curve_charts(
         good = _good_end(curve)
         order = "value ascending" if good == "↓" else "value descending"
         pointed = {"hovermode": "x unified", "hoversort": order}
-        shown = figure(traces, xaxis={"title": {"text": "epoch"}}, yaxis=linear, **pointed)
+        shown = figure(traces, xaxis=EPOCHS, yaxis=linear, **pointed)
         shown, linear = (log_axis(shown, "y"), linear) if curve.log else (shown, None)
         title = f"{curve.title[0].upper()}{curve.title[1:]} {good}".strip()
         words = {USUAL_READING: CAPTIONS.get(curve.name, "")}
@@ -188,10 +189,12 @@ def _traces(curve: Band, style: Style) -> list[Json]:
     middle = scatter(curve.label, style, epochs, mean, (mean, spread) if varied else (mean,), hover, **drawn)
     if not (varied and style.shown_first):
         return [middle]
-    plain = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "hovertemplate": None}
-    edge = {key: value for key, value in middle.items() if key not in ("marker", "customdata")} | plain
-    filled = {"fill": "tonexty", "fillcolor": f"m{style.place} 26"}
-    return [{**edge, "y": numbers(low)}, {**edge, "y": numbers(high), **filled}, middle]
+    known = np.isfinite(mean)
+    # One outline: plotly lists what is pointed at in reverse where a trace is filled to the one before it.
+    around = {"fill": "toself", "fillcolor": f"m{style.place} 26", "line": {"width": 0}, "hoverinfo": "skip"}
+    x, y = (np.append(one[known], other[known][::-1]) for one, other in ((epochs, epochs), (low, high)))
+    named = {"type": "scatter", "meta": style.place, "name": middle["name"], "mode": "lines"}
+    return [{**named, "x": numbers(x), "y": numbers(y), **around}, middle]
 
 
 def _range(found: Sequence[Band], steep: float) -> list[float | None]:
