@@ -650,6 +650,10 @@ def test_rows_of_scalers_have_intervals_and_ticks_at_both_ends_when_many():
     scaled = {"none": (0.9, 0.04), "temperature": (0.9, 0.02), "matrix": (0.9, 0.02)}
     later = {name: (a, e + 0.01) for name, (a, e) in scaled.items()}
     many = [results("focal", f"F{k}", runs=2, gamma=float(k), numbers=[scaled, later]) for k in range(10)]
+    first = styles({one.label: one.method for one in many}, {"F1", "F2"})
+    (few,) = scaling.charts(many, first)
+    assert len(few.figures["answer"]["layout"]["annotations"]) == 2
+    assert "other 8 methods are in the table" in few.captions["answer"]
     (made,) = scaling.charts(many, look(*many))
     layout, (_, points, *_) = made.figures["answer"]["layout"], made.figures["answer"]["data"]
     assert layout["xaxis2"]["showticklabels"]

@@ -13,7 +13,6 @@ from ..style import Style, faded
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
 from .chart import (
     CAPTIONS,
-    MOST_FIRST,
     SYMBOLS,
     Chart,
     Json,
@@ -30,6 +29,7 @@ from .pareto import BETTER, final_points
 from .plane import Plane, Trail, collapsed_labels, frame_plane, reach_of
 
 LETTERS = 26  # of a name beside its row
+FEW_ROWS = 5  # beneath which ticks are near enough
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -41,10 +41,13 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
-    """A line for each method, from its ECE before to those after."""
-    found = by_reading(members, lambda reading: scaled_points(members, reading=reading))
+    """A row for each method that is shown first, from its ECE before to those after; the table has the others."""
+    first = [one for one in members if look[one.label].shown_first]
+    found = by_reading(members, lambda reading: scaled_points(first, reading=reading))
+    rest = len(members) - len(first)
+    others = f" The other {rest} methods are in the table below." if rest else ""
     made = {reading: _figure(points, look) for reading, points in found.items() if points}
-    words = {reading: f"{CAPTIONS['scaling']} {coincidences(found[reading])}".strip() for reading in made}
+    words = {reading: f"{CAPTIONS['scaling']}{others} {coincidences(found[reading])}".strip() for reading in made}
     used = [scaler for name, scaler in SCALERS.items() if any(name in one.scalers for one in members)]
     keys = [(scaler.marker, scaler.long) for scaler in used]
     said = _scaled_in_words(found[USUAL_READING])
@@ -155,7 +158,7 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
     lines = [
         {"xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": {"color": "grid", "width": 1}} for y in edges
     ]
-    many = len(trails) > MOST_FIRST
+    many = len(trails) > FEW_ROWS
     more = {"margin": {"l": 16 + 7 * longest, "r": 10, "t": 34 if many else 12, "b": 8}, "shapes": lines}
     high = 70 + 14 * (len(scalers) + 1) * len(trails)
     made = log_axis(figure(traces, height=high, annotations=names, yaxis=rows, **more), "x", "ECE, %")
