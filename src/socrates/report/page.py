@@ -17,7 +17,7 @@ from socrates.files import replacing
 from .aggregate import Skipped
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
-from .figures.chart import Chart, Json, by_reading
+from .figures.chart import Chart, Json, by_reading, first_shown
 from .listings import reference, significance_table
 from .markup import asset, markup
 from .results import Results
@@ -79,7 +79,7 @@ def page_of(
 
 def setting_data(heading: str, members: Sequence[Results], command: Callable[[Experiment], str]) -> Json:
     """One setting of a report: its charts, and the tables that follow the reading (and the reference)."""
-    look = styles({one.label: one.method for one in members})
+    look = styles({one.label: one.method for one in members}, first_shown(members))
     methods = methods_of(members, look)
     charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
     html = partial(to_html, methods=methods, hints=HINTS)
