@@ -103,6 +103,9 @@ SCALERS = {
     for name, scaler in _EVERY_SCALER.items()
     if name == "none" or getattr(scaling.SCALERS[name], "usual", True)
 }
+# Every abbreviation of a page, with what it means.
+GLOSSARY = {metric.short: f"{metric.long}: {metric.meaning}" for metric in (METRICS | AUDITED).values()}
+GLOSSARY |= {scaler.short: scaler.long for scaler in SCALERS.values() if scaler.short}
 READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))
 
