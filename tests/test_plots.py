@@ -217,7 +217,7 @@ def test_pareto_marks_every_point_and_joins_those_that_no_other_dominates(axes):
     assert len({line(axes, label).get_color() for label in points}) == 3
     assert len({line(axes, label).get_marker() for label in points}) == 3
     assert sorted(text.get_text() for text in axes.texts) == sorted(points)
-    assert axes.get_title() == "lower left is better, dashed: not dominated"
+    assert axes.get_title() == "lower left is better, staircase: not dominated"
 
 
 def test_a_single_best_point_has_no_line(axes):

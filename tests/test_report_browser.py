@@ -25,7 +25,8 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 EVIL = "<script>document.title='broken'</script>"
-SECTIONS = ("overview", "pareto", "reliability", "curves", "evolution", "unknown", "scaling", "differences", "runs")
+SECTIONS = ("answer", "overview", "pareto", "reliability", "curves", "evolution", "unknown", "scaling", "differences", "runs", "glossary")
+SERIOUS = ("serious", "critical")
 
 # Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text outside its drawing.
 MISFITS = """() => {
@@ -104,9 +105,9 @@ def browser():
 
 
 @contextmanager
-def opened(browser, file, width=1400, **options):
+def opened(browser, file, width=1400, height=900, **options):
     """The page with its charts there; errors and requests are gathered in `page.heard`."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+    page = browser.new_page(viewport={"width": width, "height": height}, **options)
     page.set_default_timeout(1000 * SECONDS_UNTIL_HUNG)
     page.heard = []
     page.on("console", lambda message: page.heard.append(f"{message.type}: {message.text}"))
@@ -132,6 +133,7 @@ def at_the_start(request):
         shown = request.getfixturevalue("page")
         shown.select_option("#setting", "0")
         shown.locator("#reading input[value=answer]").check(force=True)
+        shown.mouse.move(0, 0)
 
 
 def rows(page):
@@ -152,16 +154,91 @@ def painted(page, selector):
 
 def test_it_opens_with_every_section(page):
     assert page.title() == "A report"
-    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
+    headings = [page.locator(f"#{section} :is(h1, h2)") for section in (*SECTIONS, "skipped")]
+    assert all(heading.is_visible() for heading in headings)
 
 
-def test_the_heading_waits_for_no_script(browser, file):
+def test_answer_and_tables_wait_for_no_script(browser, file):
     page = browser.new_page(java_script_enabled=False)
     page.goto(file.as_uri())
     assert page.locator("h1").is_visible()
-    assert page.locator("#overview-table tbody tr").count() == 4  # nor do the tables
+    assert page.locator("#forest tbody tr").count() == page.locator("#forest tr .dot").count() / 2 == 10
+    assert page.locator("#forest .strip").first.is_visible()
+    assert page.locator("#overview-table tbody tr").count() == 4
     assert page.locator("#differences-table tbody tr").count() == 6
+    assert page.locator("#run-list details").count() == 12
+    assert page.locator(".summary:visible").count() == page.locator(".chart").count()  # words in the place of charts
+    for dead in (".chart", "#play", "#theme", ".legend button", "#reading", "#log"):
+        assert page.locator(f"{dead}:visible").count() == 0
     page.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_the_first_screen_answers(browser, file, width, height):
+    with opened(browser, file, width, height) as page:
+        for part in ("h1", ".verdict", "#forest tbody tr:nth-child(5)", "#forest tbody tr:last-child"):
+            box = page.locator(part).bounding_box()
+            assert 0 <= box["y"] < box["y"] + box["height"] <= height, part
+
+
+def test_a_row_that_is_pointed_at_is_highlighted_everywhere(page):
+    opacities = "document.querySelector('[data-chart=final]').data.map(one => [one.meta, one.opacity ?? 1])"
+    page.evaluate("refreshAll()")
+    row = page.locator("#forest tr[data-line]").nth(1)
+    method = int(row.get_attribute("data-method"))
+    row.hover()
+    assert page.locator("figure.lit").count() == 1
+    page.evaluate("refreshAll()")
+    shown = page.evaluate(opacities)
+    assert {opacity for meta, opacity in shown if meta == method} == {1}
+    assert {opacity for meta, opacity in shown if meta not in (method, None)} == {0.15}
+    page.mouse.move(0, 0)
+    assert page.locator(".lit").count() == 0
+    row.locator("button").focus()
+    assert page.locator("figure.lit").count() == 1
+    page.locator("#play").focus()
+    assert page.locator("figure.lit").count() == 0
+
+
+def test_a_click_or_enter_compares_all_rows_with_one(page):
+    rows = page.locator("#forest tr[data-line]")
+    before = rows.nth(0).locator(".number").first.text_content()
+    rows.nth(2).click()
+    assert page.locator("#forest tr.reference").get_attribute("data-line") == "2"
+    assert rows.nth(2).locator("small[data-words=reference]").count() == 2
+    assert rows.nth(0).locator(".number b").first.text_content().startswith("−")
+    assert page.locator("#forest button[aria-pressed=true]").count() == 1
+    page.keyboard.press("Enter")  # the row keeps the focus
+    assert rows.nth(0).locator(".number").first.text_content() == before
+    page.locator("#play").focus()
+
+
+def test_the_front_is_that_of_the_methods_shown_and_axes_stay(page):
+    page.evaluate("refreshAll()")
+    ringed = """document.querySelector('[data-chart=final]').data
+      .filter(one => one.role === 'end' && one.marker.line.width === 2).map(one => one.meta)"""
+    ranges = """[...document.querySelectorAll('.chart')].map(node => Object.entries(node._fullLayout)
+      .filter(([name]) => /^[xy]axis/.test(name)).map(([name, axis]) => axis.range.map(end => end.toFixed(6)).join()))"""
+    front, axes = page.evaluate(ringed), page.evaluate(ranges)
+    button = page.locator(f"#pareto .legend button[data-method='{front[0]}']")
+    button.click()
+    page.evaluate("refreshAll()")
+    now = page.evaluate(ringed)
+    assert now
+    assert front[0] not in now
+    assert now != front[1:]  # another has taken its place
+    assert page.evaluate(ranges) == axes
+    button.click()
+
+
+@pytest.mark.parametrize("shade", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, shade):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page.locator(f"#theme input[value={shade}]").check(force=True)
+    page.evaluate("refreshAll()")
+    found = axe.Axe().run(page).response["violations"]
+    page.locator("#theme input[value=auto]").check(force=True)
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS] == []
 
 
 def test_names_are_text_and_never_markup(page):
@@ -243,7 +320,7 @@ def test_setting_selector_changes_everything(page):
     assert sorted(rows(page)) == ["Brier", "Focal"]
     assert page.locator("#reliability-charts figure").count() == 2
     assert "No method here has an unknown class" in page.locator("#unknown-charts").text_content()
-    assert page.locator("#reading input").first.is_disabled()
+    assert page.locator("#reading").count() == 0
     assert page.locator("#run-list details").count() == 2
 
 
@@ -275,14 +352,6 @@ def test_a_run_opens_to_its_configuration_and_command(page):
     run.locator("summary").click()
     assert run.locator(".command code").text_content() == "socrates train digits ce"
     assert '"learning_rate": 0.1' in run.locator("pre").text_content()
-
-
-def test_differences_follow_the_reference(page):
-    table = page.locator("#differences-table")
-    before = table.text_content()
-    page.select_option("#reference", label="CE")
-    assert table.text_content() != before
-    assert "Socrates" in table.locator("th[scope=row]").all_text_contents()
 
 
 def misfits(page):
@@ -326,12 +395,13 @@ def test_dark_mode_recolours_page_and_charts(page):
 def test_print_has_every_section_and_no_controls(page):
     page.emulate_media(media="print", color_scheme="dark")
     page.wait_for_selector("html[data-printing]")
-    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
-    assert not page.locator("#bar").is_visible()
+    assert all(page.locator(f"#{section} :is(h1, h2)").is_visible() for section in (*SECTIONS, "skipped"))
+    assert not page.locator(".page-bar").is_visible()
     assert not page.locator("#play").is_visible()
     assert page.locator(".chart:not(:has(.main-svg))").count() == 0
     assert page.evaluate("document.documentElement.dataset.shade") == "light"
     widths = "[...document.querySelectorAll('table, .chart')].map(one => one.getBoundingClientRect().width)"
     assert max(page.evaluate(widths)) <= 700
+    assert page.pdf(format="A4").count(b"/Type /Page\n") <= 6
     page.emulate_media(media="screen", color_scheme="light")
     page.wait_for_selector("html:not([data-printing])")

@@ -87,7 +87,9 @@ def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -
         "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
         "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
     }
-    return Chart("risk-coverage", "Risk and coverage", {USUAL_READING: figure(traces, **axes)})
+    words = [f"{one.label}: {100 * one.curve.risk[-1]:.2f} % wrong if all are answered" for one in files]
+    shown = {USUAL_READING: figure(traces, **axes)}
+    return Chart("risk-coverage", "Risk and coverage", shown, summary=f"{'; '.join(words)}.")
 
 
 def audit_page(made: Audit) -> Json:

@@ -8,7 +8,6 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from html import unescape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,7 +20,7 @@ from .aggregate import Skipped
 from .answer import answer
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
-from .figures.chart import Chart, Json, by_reading
+from .figures.chart import Chart, Json, by_reading, first_shown
 from .forest import forest, screen
 from .listings import significance_table
 from .markup import asset, markup
@@ -99,7 +98,7 @@ def files_by_name(files: Sequence[str]) -> dict[str, dict[str, list[str]]]:
 
 def setting_data(heading: str, members: Sequence[Results], command: Callable[[Experiment], str]) -> Json:
     """One setting of a report: the answer, its charts, and the tables that follow the reading."""
-    look = styles({one.label: one.method for one in members})
+    look = styles({one.label: one.method for one in members}, first_shown(members))
     methods = methods_of(members, look)
     charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
     html = partial(to_html, methods=methods, hints=HINTS)
@@ -165,7 +164,6 @@ def composed(
         for name, found in charts.items()
     }
     shown = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": sections}
-    shown["summaries"] = {chart.name: getattr(chart, "summary", "") or summary(chart) for chart in every}
     colours = markup("colours.html", methods=methods, on_dark=on_dark, faded=faded, dark=DARK)
     return {
         "title": heading,
@@ -176,26 +174,12 @@ def composed(
         "charts": {
             chart.name: {"figures": chart.figures, "captions": chart.captions, "linear": chart.linear}
             for chart in every
+            if chart.figures
         },
-        "late": [one["place"] for one in methods.values() if not one.get("shown_first", True)],
+        "late": [one["place"] for one in methods.values() if not one["shown_first"]],
         "forests": [],
         "forest": "",
     }
-
-
-def summary(chart: Chart) -> str:
-    """Where each method of a chart ends, in words, for those who do not see it.
-
-    >>> traces = [{"name": "CE", "x": [1, 2], "y": [0.5, 0.25]}, {"x": [0], "y": [0]}]
-    >>> summary(Chart("val_ece", "ECE", {"answer": {"data": traces}}))
-    'CE ends at 0.25.'
-    """
-    ends: dict[str, str] = {}
-    for trace in chart.figures.get(USUAL_READING, {"data": []})["data"]:
-        known = [value for value in trace.get("y") or [] if isinstance(value, int | float)]
-        if "name" in trace and known:
-            ends[trace["name"]] = f"{unescape(trace['name'])} ends at {known[-1]:.3g}"
-    return f"{'; '.join(ends.values())}." if ends else ""
 
 
 def write_page(path: Path | str, data: Json, title: str, note: str | None = None) -> None:
