@@ -2,60 +2,25 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from socrates import scaling
-from socrates.experiment import Part
-from socrates.records import Evaluation
-from socrates.report.answer import Answer, Estimate, Line
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
 from socrates.report.forest import screen
 from socrates.report.markup import asset
 from socrates.report.page import composed, methods_of, page_of, write_page
-from socrates.report.results import Results
 from socrates.report.style import MARKERS, Style
 from socrates.report.tables import to_html, write_table
 from socrates.report.vocabulary import COLOURS, USUAL_READING
 
-from .answer import LEVEL, answer
+from .answer import answer, answer_of, results_of
 from .judge import Judgement
 from .run import Audit
 from .tables import shown_tables, tables_of
-
-
-def first_answer(files: Sequence[Judgement], members: Sequence[Results]) -> Answer:
-    """The answers of the files as the first screen takes them: of one file its verdict, of several how many are fine."""
-    lines = [line_of(one, results) for one, results in zip(files, members, strict=True)]
-    lines.sort(key=lambda line: line.ece.mean)
-    said = [answer(one) for one in files]
-    if len(files) == 1:
-        headline, _, measured = said[0][0].partition(": ")
-        return Answer(f"{headline}.", said[0][1:], tuple(lines), f"{measured[:1].upper()}{measured[1:]}")
-    fine = sum(one.test.p_value >= LEVEL for one in files)
-    best = lines[0]
-    headline = f"{best.label} has the lowest calibration error."
-    verdict = f"{fine} of {len(files)} files are calibrated as far as their rows can tell."
-    return Answer(headline, tuple(sentence for own in said for sentence in own), tuple(lines), verdict)
-
-
-def line_of(one: Judgement, results: Results) -> Line:
-    """A file as a row of the forest; its intervals are those of other rows in the place of these."""
-    ece, accuracy = (
-        Estimate(*(100 * of for of in (one.values[name], one.intervals[name].low, one.intervals[name].high)), 1)
-        for name in ("ece", "accuracy")
-    )
-    return Line(one.label, results, "none", USUAL_READING, ece, accuracy, 100 * one.floor, False)
-
-
-
-def results_of(one: Judgement) -> Results:
-    """A file as the report's figures take it: a method that was measured once."""
-    numbers = {**one.values, "ece_floor": one.floor}
-    evaluation = Evaluation(0, len(one.bins.count), False, {"none": {"test": {"plain": numbers}}})
-    return Results(one.label, Part(one.label), [evaluation], bins=lambda split, reading: [one.bins])
 
 
 def look_of(labels: Sequence[str]) -> dict[str, Style]:
@@ -105,7 +70,10 @@ def audit_page(made: Audit) -> Json:
     }
     tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in shown_tables(made).items()}
     shown = [one for one in sections if one["name"] in {*charts, *tables}]
-    opening = screen(first_answer(files, members), look, interval="95 % over the choice of rows", compared=False)
+    found = answer_of(made)
+    if len(files) > 1:  # what would make each of them better
+        found = replace(found, sentences=tuple(sentence for one in files for sentence in answer(one)))
+    opening = screen(found, look, interval="95 % over the choice of the rows", compared=False)
     setting = composed("", methods, shown, charts, tables, opening)
     counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
     return page_of([setting], shown, "socrates audit", counts)

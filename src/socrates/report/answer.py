@@ -1,17 +1,17 @@
-"""The answer of a report: which method is best calibrated, how sure that is, and what it costs; computed from the tests.
+"""The answer of a report, computed from the tests: what is best calibrated, how sure that is, and what it costs.
 
 The same headline and sentences open the page and end the commands; `lines` are the rows of its forest plot.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .results import Results
 from .statistics import BySeed, Difference, cannot_tell, compared, leaders, mean_interval, paired
-from .vocabulary import METHODS, METRICS, SCALERS, USUAL_READING, with_scaler
+from .vocabulary import METHODS, METRICS, SCALERS, USUAL_READING, scaler_of, with_scaler
 
 ROWS = ("none", "temperature", *(name for name, scaler in SCALERS.items() if scaler.needs_unknown))  # of each method
 FEW = 3  # names that a headline has room for
@@ -65,7 +65,7 @@ def answer(members: Sequence[Results], reading: str = USUAL_READING) -> Answer:
         reasons = [f"{line.label}: {line.collapsed}." for line in lines if line.scaler == "none"]
         headline = "Every method collapsed." if lines else "There is nothing to compare."
         return Answer(headline, tuple(reasons[:FEW]), lines, "No number here says anything about calibration.")
-    sentences = [*_calibration(sound), _training(sound), _accuracy(sound)]
+    sentences = [_calibration(sound), _training(sound), _accuracy(sound)]
     return Answer(_headline(sound), tuple(filter(None, sentences)), lines, _verdict(sound))
 
 
@@ -78,7 +78,9 @@ def lines_of(members: Sequence[Results], reading: str = USUAL_READING) -> tuple[
     made: list[Line] = []
     for one in members:
         for scaler in ROWS:
-            ece, accuracy, floor = (100 * one.values(name, scaler, reading=reading) for name in _NUMBERS)
+            ece, accuracy, floor = (
+                100 * one.values(name, scaler, reading=reading) for name in ("ece", "accuracy", "ece_floor")
+            )
             if not np.isfinite(ece).any():
                 continue
             reasons = "; ".join(dict.fromkeys(one.collapses.values()))
@@ -87,7 +89,7 @@ def lines_of(members: Sequence[Results], reading: str = USUAL_READING) -> tuple[
             made.append(Line(with_scaler(one.label, scaler), one, scaler, reading, *numbers, False, collapsed))
     made.sort(key=lambda line: (bool(line.collapsed), line.ece.mean))
     first = iter(leaders([by_seed(line, "ece") for line in made if not line.collapsed], ECE))
-    return tuple(line if line.collapsed else _with_leader(line, next(first)) for line in made)
+    return tuple(line if line.collapsed else replace(line, leader=next(first)) for line in made)
 
 
 def differences(lines: Sequence[Line], reference: int) -> list[tuple[Difference, Difference]]:
@@ -98,10 +100,12 @@ def differences(lines: Sequence[Line], reference: int) -> list[tuple[Difference,
     >>> differences([], 0)
     []
     """
-    families = [[by_seed(line, spec.name) for line in lines] for spec in (ECE, ACCURACY)]
     if not lines:
         return []
-    return [*zip(compared(families[0], reference, ECE), compared(families[1], reference, ACCURACY), strict=True)]
+    ece, accuracy = (
+        compared([by_seed(line, spec.name) for line in lines], reference, spec) for spec in (ECE, ACCURACY)
+    )
+    return [*zip(ece, accuracy, strict=True)]
 
 
 def over_settings(answers: Mapping[str, Answer]) -> str:
@@ -122,11 +126,8 @@ def over_settings(answers: Mapping[str, Answer]) -> str:
     names = [label for label, count in counts.items() if count == most]
     where = f"{most} of {len(answers)} settings" if most < len(answers) else f"all {len(answers)} settings"
     who = listed(names, "and") if len(names) <= FEW else f"{len(names)} rows"
-    return (
-        f"{who} {'is' if len(names) == 1 else 'are'} among the best calibrated in {where}, more than any other."
-        if (len(names) < len(counts))
-        else f"{who} {'is' if len(names) == 1 else 'are'} among the best calibrated in {where}."
-    )
+    alone = ", more often than any other" if len(names) < len(counts) else ""
+    return f"{who} {'is' if len(names) == 1 else 'are'} among the best calibrated in {where}{alone}."
 
 
 def by_seed(line: Line, metric: str) -> BySeed:
@@ -144,14 +145,6 @@ def listed(names: Sequence[str], word: str) -> str:
     return f" {word} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-_NUMBERS = ("ece", "accuracy", "ece_floor")
-
-
-def _with_leader(line: Line, leader: bool) -> Line:
-    numbers = (line.ece, line.accuracy, line.floor)
-    return Line(line.label, line.results, line.scaler, line.reading, *numbers, leader, line.collapsed)
-
-
 def _seeds(lines: Sequence[Line]) -> tuple[int, str]:
     """The most seeds of any line, and how many there are in words."""
     counts = [line.ece.n for line in lines]
@@ -160,36 +153,44 @@ def _seeds(lines: Sequence[Line]) -> tuple[int, str]:
 
 
 def _headline(lines: Sequence[Line]) -> str:
-    names, (most, seeds) = [line.label for line in lines if line.leader], _seeds(lines)
+    names, most = [line.label for line in lines if line.leader], _seeds(lines)[0]
     if len(lines) == 1:
         return f"{lines[0].label} measures an ECE of {lines[0].ece.mean:.2f} %."
     if most == 1:
-        return f"{listed(names[:FEW], 'and')} measured the lowest ECE, on one seed."
+        who = listed(names, "and") if len(names) <= FEW else f"{len(names)} of {len(lines)}"
+        return f"{who} measured the lowest ECE, on one seed."
     if len(names) == 1:
         return f"{names[0]} is the best calibrated."
     if _cannot_tell(lines):
         return f"{cannot_tell(most)} which is best calibrated."
     if len(names) <= FEW:
-        return f"{listed(names, 'or')}: best calibrated."
-    return f"No single winner: {len(names)} of {len(lines)} are equally well calibrated."
+        return f"{listed(names, 'or')} is the best calibrated."
+    if len(names) == len(lines):
+        return f"No winner: none of the {len(lines)} can be told from the best calibrated."
+    if len(names) == len(lines) - 1:
+        behind = next(line.label for line in lines if not line.leader)
+        return f"No single winner: all but {behind} may be the best calibrated."
+    return f"No single winner: {len(names)} of {len(lines)} may be the best calibrated."
 
 
 def _cannot_tell(lines: Sequence[Line]) -> bool:
-    """Whether there are too few seeds to tell anything from the best."""
-    words = [ece.words for ece, _ in differences(lines, 0)[1:]]
-    return bool(words) and all("cannot tell" in one for one in words)
+    """Whether there are too few seeds to tell most of what leads from the lowest."""
+    found = [ece for line, (ece, _) in zip(lines, differences(lines, 0), strict=True) if line.leader][1:]
+    return 2 * sum("cannot tell" in one.words for one in found) > len(found)
 
 
-def _calibration(lines: Sequence[Line]) -> list[str]:
+def _calibration(lines: Sequence[Line]) -> str:
     """What the lowest ECE is, and how much of it is chance."""
-    best = lines[0]
-    measured = f"{best.label} measures the lowest ECE, {_interval(best.ece)}"
+    best, scaler = lines[0], scaler_of(lines[0].scaler)
+    name = f"{best.label} (after {scaler.long})" if scaler.short else best.label
+    lowest = "the lowest calibration error (ECE)" if len(lines) > 1 else "a calibration error (ECE) of"
+    measured = f"{name} measures {lowest}{',' * (len(lines) > 1)} {_interval(best.ece)}"
     if math.isnan(best.floor):
-        return [f"{measured}."]
-    chance = f"a perfectly calibrated model would measure {best.floor:.2f} % by chance (the floor)"
+        return f"{measured}."
+    chance = f"a perfectly calibrated model would measure {best.floor:.2f} % by chance (its floor)"
     if at_floor(best):
-        return [f"{measured}; {chance}: it is as well calibrated as this test set can show."]
-    return [f"{measured}; {chance}, so {best.ece.mean - best.floor:.2f} points of it are not chance."]
+        return f"{measured}; {chance}, so it is as well calibrated as this test set can show."
+    return f"{measured}; {chance}, so {best.ece.mean - best.floor:.2f} points of it are more than chance."
 
 
 def at_floor(line: Line) -> bool:
@@ -212,34 +213,44 @@ def _training(lines: Sequence[Line]) -> str:
 
 
 def _moved(one: Difference, base: Line) -> str:
-    ways = "lower" if one.mean < 0 else "higher"
-    words = f"is {abs(one.mean):.2f} points {ways} than {base.label}"
-    if one.n < 2:
+    if one.n == 0:
+        return f"has no seed in common with {base.label}"
+    if f"{abs(one.mean):.2f}" == "0.00":
+        words = f"measures the ECE of {base.label}"
+    else:
+        words = f"measures {abs(one.mean):.2f} points {'less' if one.mean < 0 else 'more'} than {base.label}"
+    if one.n == 1:
         return words
+    if "cannot tell" in one.words:  # an interval so wide says no more than that
+        return f"{words} ({one.words})"
     sure = f"95 % {one.low:+.2f} to {one.high:+.2f}, {p_value(one.p)}"
     return f"{words} ({sure})" if one.beyond_noise else f"{words} ({sure}: {one.words})"
 
 
 def _accuracy(lines: Sequence[Line]) -> str:
     """Whether accuracy tells any of them apart, and what the best calibrated pays in it."""
-    if len(lines) < 2:
-        return f"Its accuracy is {_interval(lines[0].accuracy)}."
-    known = [place for place, line in enumerate(lines) if math.isfinite(line.accuracy.mean)]
+    known = [line for line in lines if math.isfinite(line.accuracy.mean)]
     if not known:
         return ""
-    means = [lines[place].accuracy.mean for place in known]
-    top = max(known, key=lambda place: lines[place].accuracy.mean)
-    family = [accuracy for _, accuracy in differences(lines, top)]
-    spread = f"all within {max(means) - min(means):.2f} points"
-    if _seeds(lines)[0] == 1:
-        return f"Accuracies lie {spread}, from {min(means):.2f} to {max(means):.2f} %."
+    if len(lines) == 1:
+        return f"Its accuracy is {_interval(lines[0].accuracy)}."
+    best, most = known[0], _seeds(lines)[0]
+    top = max(range(len(known)), key=lambda place: known[place].accuracy.mean)
+    lowest, highest = min(line.accuracy.mean for line in known), known[top].accuracy.mean
+    family = [accuracy for _, accuracy in differences(known, top)]
+    spread = f"all within {highest - lowest:.2f} points"
+    if most == 1:
+        return f"Their accuracies lie between {lowest:.2f} and {highest:.2f} %."
+    if family[0].words == "worse":
+        pays = f"{best.label} pays in accuracy: {best.accuracy.mean:.2f} %, {-family[0].mean:.2f} points below"
+        return f"{pays} {known[top].label} ({p_value(family[0].p)})."
+    if any("cannot tell" in one.words for one in family):
+        return f"{cannot_tell(most)} their accuracies apart, which lie between {lowest:.2f} and {highest:.2f} %."
     if not any(one.beyond_noise for one in family):
         return f"Accuracy does not separate any of them ({spread}, inside seed noise)."
-    if family[0].beyond_noise:
-        loss = f"{-family[0].mean:.2f} points below {lines[top].label}"
-        return f"{lines[0].label} pays in accuracy: {lines[0].accuracy.mean:.2f} %, {loss} ({p_value(family[0].p)})."
     return (
-        f"It costs no accuracy: {lines[0].accuracy.mean:.2f} %, where the highest is {lines[top].accuracy.mean:.2f} %."
+        f"{best.label} costs no accuracy that the seeds can tell: {best.accuracy.mean:.2f} %, where the highest is "
+        f"{highest:.2f} % ({known[top].label})."
     )
 
 
@@ -250,6 +261,8 @@ def _verdict(lines: Sequence[Line]) -> str:
     if len(lines) == 1:
         return f"{seeds}; there is nothing to compare it with."
     count = sum(line.leader for line in lines)
+    if _cannot_tell(lines):
+        return f"{cannot_tell(most)}: a difference would have to be larger than any that is plausible."
     tests = f"{seeds}, paired, corrected for {len(lines) - 1} comparison{'s' * (len(lines) > 2)}"
     if count == 1:
         return f"{tests}: every other ECE is higher beyond seed noise."

@@ -31,8 +31,9 @@ def significance_table(
     heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p", "Seeds")
     notes = (
         "Difference: method minus reference, mean over the seeds that both have; Acc and calibration errors in points.",
-        "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule for all comparisons "
-        "of a metric in a setting: all intervals hold at once, and one leaves out 0 exactly where p is below 0.05.",
+        "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule for all "
+        "comparisons of a metric in a setting: all intervals hold at once, and one leaves out 0 exactly where p is "
+        "below 0.05.",
         "“2 seeds cannot tell”: not even a perfect model would have been told from the worse of both.",
         "Where no Socrates was run, or several were, the reference is the one with the best mean; as the same numbers "
         "chose it, differences to it look larger than they are.",

@@ -33,8 +33,12 @@ from .vocabulary import FEWEST, GLOSSARY, METRICS, READINGS, SCALERS, USUAL_READ
 MOST_REFERENCES = 24  # rows that can be clicked, the best: each has all differences to it on the page
 ALONE = '<p class="empty">There is only one method.</p>'
 RUNS = {"name": "runs", "heading": "Which runs are these?"}
-HINTS = {spec.head: f"{spec.long}: {spec.meaning}" for spec in METRICS.values()}
-HINTS |= {f"+ {scaler.short}": f"after {scaler.long}" for scaler in SCALERS.values() if scaler.short}
+MEANINGS = {
+    name: f"{term.long}: {term.meaning}{f', {term.direction}' if term.direction else ''}"
+    for name, term in GLOSSARY.items()
+}
+HINTS = {spec.head: MEANINGS[spec.short] for spec in METRICS.values()}
+HINTS |= {f"+ {scaler.short}": f"after {MEANINGS[scaler.short]}" for scaler in SCALERS.values() if scaler.short}
 
 
 def page_data(
@@ -80,7 +84,7 @@ def page_of(
         "settings": settings,
         "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
         "files": files_by_name(files),
-        "glossary": GLOSSARY,
+        "glossary": MEANINGS,
     }
 
 
