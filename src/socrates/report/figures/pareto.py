@@ -1,6 +1,5 @@
 """Error against calibration error: the path of each method over its epochs, and where its runs end."""
 
-import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from .plane import (
     collapsed_labels,
     frame_plane,
     front_labels,
-    label_sides,
+    note_sides,
     plane_figure,
     reach_of,
 )
@@ -190,15 +189,20 @@ def _path_figure(plane: Plane) -> Json:
         whole |= {"loose": True} if path.label in plane.collapsed else {}
         faint = f"f{style.place}"
         drawn = {"line": {**pen(style, 1.5), "color": faint}, "marker": {"color": faint, "size": 3.5}}
-        if style.shown_first:
-            numbered = {0, path.start}
-            texts = [str(step) if place in numbered else "" for place, step in enumerate(path.steps)]
-            drawn |= {"text": texts, "textposition": "top center", "textfont": {"color": "soft", "size": 10.5}}
-        mode = "lines+markers+text" if style.shown_first else "lines+markers"
-        traces.append({**whole, "mode": mode, "cut": "until", **drawn})
+        traces.append({**whole, "mode": "lines+markers", "cut": "until", **drawn})
         traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
-    threshold = max(path.ece.max() for path in plane.trails) > 0.7 * ACCEPTABLE_ECE
-    return plane_figure(traces, threshold)
+    made = plane_figure(traces, max(path.ece.max() for path in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+    first = [k for k, path in enumerate(plane.trails) if plane.look[path.label].shown_first]
+    notes = [(k, at) for k in first for at in sorted({0, plane.trails[k].start})]
+    trails, shown = plane.trails, made["data"][::2]
+    texts = [(float(trails[k].error[at]), float(trails[k].ece[at]), str(trails[k].steps[at])) for k, at in notes]
+    for (k, at), (_, _, epoch), side in zip(notes, texts, note_sides(made, texts), strict=True):
+        written = shown[k].setdefault("text", [""] * len(trails[k].steps))
+        written[at] = epoch if side else ""
+        sides = shown[k].setdefault("textposition", ["top right"] * len(written))
+        sides[at] = side or sides[at]
+        shown[k] |= {"mode": "lines+markers+text", "textfont": {"color": "soft", "size": 10.5}}
+    return made
 
 
 def _final_figure(plane: Plane) -> Json:
@@ -232,10 +236,13 @@ def _final_figure(plane: Plane) -> Json:
         traces.append(scatter(point.label, style, mean[0], mean[1], shown, hover, **more))
     made = plane_figure(traces, max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)
     named = [point for point in plane.trails if plane.look[point.label].shown_first]
-    sides = label_sides(made, named)
-    for trace in made["data"]:
-        if trace.get("role") == "end" and (label := html.unescape(trace["name"])) in sides:
-            words = {"text": [trace["name"]], "textposition": sides[label], "textfont": {"color": "ink", "size": 11}}
+    sides = dict(
+        zip([one.label for one in named], note_sides(made, [(*one.end, one.label) for one in named]), strict=True)
+    )
+    ends_shown = [trace for trace in made["data"] if trace.get("role") == "end"]
+    for point, trace in zip(plane.trails, ends_shown, strict=True):
+        if side := sides.get(point.label):
+            words = {"text": [trace["name"]], "textposition": side, "textfont": {"color": "ink", "size": 11}}
             trace |= {"mode": "markers+text", **words}
     return made
 

@@ -150,38 +150,33 @@ def beyond_in_words(shown: Json, trails: Sequence[Trail]) -> str:
     return f" Outside the frame: {', '.join(beyond)}." if beyond else ""
 
 
-def label_sides(shown: Json, trails: Sequence[Trail]) -> dict[str, str]:
-    """On which side of its end each label has room in a figure of the page, in plotly's words; those without have none.
+def note_sides(shown: Json, notes: Sequence[tuple[float, float, str]]) -> list[str]:
+    """On which side of its place (x, y) each text has room in a figure of the page, in plotly's words; "" if on none.
+
+    The sides are diagonal, as staircases and crosses lie along the axes.
 
     >>> axis = {"range": [0.0, 1.0]}
-    >>> trails = [Trail(label, np.empty(0), np.empty(0), end) for label, end in (("a", (3, 3)), ("bc", (3.3, 3)))]
-    >>> label_sides(figure([], xaxis=axis, yaxis=axis), trails)
-    {'a': 'middle left', 'bc': 'middle right'}
+    >>> note_sides(figure([], xaxis=axis, yaxis=axis), [(3, 3, "a"), (3, 3, "bc"), (9.9, 3, "d")])
+    ['top right', 'top left', 'top left']
     """
     axes = [shown["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
     places = [
-        [
-            (math.log10(max(value, 1e-9)) - low) / (high - low)
-            for value, (low, high) in zip(trail.end, axes, strict=True)
-        ]
-        for trail in trails
+        [(math.log10(max(value, 1e-9)) - low) / (high - low) for value, (low, high) in zip(note[:2], axes, strict=True)]
+        for note in notes
     ]
-    taken = [(x - ROOM, x + ROOM, y - ROOM, y + ROOM) for x, y in places]
-    found: dict[str, str] = {}
-    for trail, (x, y) in zip(trails, places, strict=True):
-        wide = LETTER * len(trail.label)
-        for words, left, below in (
-            ("middle right", x + ROOM, y - LINE / 2),
-            ("middle left", x - ROOM - wide, y - LINE / 2),
-            ("top center", x - wide / 2, y + ROOM),
-            ("bottom center", x - wide / 2, y - ROOM - LINE),
-        ):
-            box = (left, left + wide, below, below + LINE)
-            inside = left >= 0 and box[1] <= 1 and below >= 0 and box[3] <= 1
-            if inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                found[trail.label] = words
-                break
+    taken = [(x - ROOM / 2, x + ROOM / 2, y - ROOM / 2, y + ROOM / 2) for x, y in places]
+    found: list[str] = []
+    for (_, _, text), (x, y) in zip(notes, places, strict=True):
+        wide = LETTER * len(text)
+        sides = {
+            f"{up} {side}": (left, left + wide, below, below + LINE)
+            for up, below in (("top", y + ROOM / 2), ("bottom", y - ROOM / 2 - LINE))
+            for side, left in (("right", x + ROOM / 2), ("left", x - ROOM / 2 - wide))
+        }
+        inside = {side: box for side, box in sides.items() if min(box[0], box[2]) >= 0 and max(box[1], box[3]) <= 1}
+        free = [side for side, box in inside.items() if not any(_overlap(box, other) for other in taken)]
+        found.append(free[0] if free else "")
+        taken += [sides[side] for side in free[:1]]
     return found
 
 

@@ -97,9 +97,9 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
     )
     few = count / max(data.runs, 1) < FEW
     symbol = SYMBOLS[style.marker]
-    sizes = numbers(np.maximum(17 * np.sqrt(share / max(share.max(initial=0.0), 1e-9)), 6))
+    sizes = numbers(np.maximum(17 * np.sqrt(share / max(share.max(initial=0.0), 1e-9)), 7))
     symbols = [f"{symbol}-open" if hollow else symbol for hollow in few]
-    edges = [2.0 if hollow else 1.0 for hollow in few]
+    edges = [2.0 if hollow else 0.5 for hollow in few]
     marker = mark(style, 0, width=edges) | {"size": sizes, "symbol": symbols, "opacity": 1}
     points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="markers", marker=marker)
     points["marker"]["line"]["color"] = [f"m{style.place}" if hollow else "card" for hollow in few]
