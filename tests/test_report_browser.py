@@ -26,7 +26,19 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 EVIL = "<script>document.title='broken'</script>"
-SECTIONS = ("answer", "overview", "pareto", "reliability", "curves", "evolution", "unknown", "scaling", "differences", "runs", "glossary")
+SECTIONS = (
+    "answer",
+    "overview",
+    "pareto",
+    "reliability",
+    "curves",
+    "evolution",
+    "unknown",
+    "scaling",
+    "differences",
+    "runs",
+    "glossary",
+)
 SERIOUS = ("serious", "critical")
 
 # Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text outside its drawing.

@@ -74,7 +74,7 @@ def test_tables_are_those_of_the_report(three):
     assert '<tr class="collapsed">' in overview
     assert "100 % of the answers are &#39;unknown&#39;" in overview
     assert set(first(three)["tables"]["overview"]) == {"answer", "abstain", "renormalize", "spread"}
-    assert '>+ RS</th>' in first(three)["tables"]["scaling"]["answer"]
+    assert ">+ RS</th>" in first(three)["tables"]["scaling"]["answer"]
 
 
 def test_a_collapsed_method_is_never_on_the_front(three):
@@ -132,16 +132,19 @@ def test_scaling_shows_every_scaler_and_the_readout_only_where_there_is_one(thre
 
 def rows_of(forest):
     """The rows of a forest as (label, numbers and words)."""
-    found = re.findall(r'<tr data-line.*?</tr>', forest, re.S)
+    found = re.findall(r"<tr data-line.*?</tr>", forest, re.S)
     names = [re.search(r"<button[^>]*>([^<]*)", row).group(1) for row in found]
-    return {name: re.findall(r'<b>(.*?)</b>(?:<small data-words="(.*?)")?', row) for name, row in zip(names, found)}
+    return {
+        name: re.findall(r'<b>(.*?)</b>(?:<small data-words="(.*?)")?', row)
+        for name, row in zip(names, found, strict=False)
+    }
 
 
 def test_the_first_screen_has_every_line_by_rising_ece(three):
     screen = first(three)["screen"]
     assert screen.index("<h1>") < screen.index('class="verdict"') < screen.index('class="forest"')
     rows = rows_of(first(three)["forest"])
-    assert [*rows][0] == "Socrates"
+    assert next(iter(rows)) == "Socrates"
     assert [*rows][-1].startswith("SAT")  # collapsed ones come last
     assert rows["CE"] == [("10.00", ""), ("91.50", "")]
     assert "100 % of the answers are &#39;unknown&#39;" in screen
@@ -190,7 +193,8 @@ def test_every_chart_has_a_text_alternative(three):
     assert {name for name, _ in charts} == set(first(three)["charts"])
     for _, ids in charts:
         texts = [re.search(rf'id="{part}">([^<]*)<', html).group(1) for part in ids.split()]
-        assert texts[0] and texts[2]
+        assert texts[0]
+        assert texts[2]
 
 
 def test_files_are_linked_from_the_page(tmp_path):

@@ -107,9 +107,7 @@ def forest(lines: Sequence[Line], look: Mapping[str, Style], reference: int | No
     return markup("forest.html", rows=rows, first=first, terms=GLOSSARY, **shown)
 
 
-def screen(
-    answer: Answer, look: Mapping[str, Style], interval: str = "95 % over seeds", compared: bool = True
-) -> str:
+def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over seeds", compared: bool = True) -> str:
     """The first screen: headline, verdict, sentences and forest, and below it what its signs mean.
 
     Rows can be `compared` with each other if their differences are on the page.
@@ -148,7 +146,7 @@ def _strip(axis: Axis, one: Estimate | Difference, form: str = ".2f", words: str
     if low < high:
         strip |= {"low": axis.at(low), "high": axis.at(high)}
         strip["interval"] = f"95 % from {low:{form}} to {high:{form}}".replace("-", "−")
-    strip |= {"left": low < axis.low and axis.low > 0 or low < axis.low < 0, "right": high > axis.high}
+    strip |= {"left": (low < axis.low and axis.low > 0) or low < axis.low < 0, "right": high > axis.high}
     return strip
 
 
