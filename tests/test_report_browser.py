@@ -231,7 +231,8 @@ def test_the_front_is_that_of_the_methods_shown_and_axes_stay(page):
     ringed = """document.querySelector('[data-chart=final]').data
       .filter(one => one.role === 'end' && one.marker.line.width === 2).map(one => one.meta)"""
     ranges = """[...document.querySelectorAll('.chart')].map(node => Object.entries(node._fullLayout)
-      .filter(([name]) => /^[xy]axis/.test(name)).map(([name, axis]) => axis.range.map(end => end.toFixed(6)).join()))"""
+      .filter(([name]) => /^[xy]axis/.test(name))
+      .map(([name, axis]) => axis.range.map(end => end.toFixed(6)).join()))"""
     ends = """document.querySelector('[data-chart=final]').data.filter(one => one.role === 'end' && !one.loose)
       .map(one => [one.customdata[0][0], one.customdata[0][1], one.meta])"""
     front, axes = page.evaluate(ringed), page.evaluate(ranges)

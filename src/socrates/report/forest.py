@@ -18,6 +18,7 @@ from .vocabulary import GLOSSARY, scaler_of
 
 MANY_ROWS = 12  # more are folded to the first few
 FIRST_ROWS = 5
+MOST_REFERENCES = 24  # rows that can be chosen, the best: all differences to each of them are on the page
 CROWD = 3.0  # times the upper quartile: what is farther from the good end is drawn at the edge
 
 
@@ -84,8 +85,12 @@ def difference_axis(found: Sequence[Difference]) -> Axis:
     return Axis(-1.05 * reach, 1.05 * reach)
 
 
-def forest(lines: Sequence[Line], look: Mapping[str, Style], reference: int | None = None) -> str:
+def forest(
+    lines: Sequence[Line], look: Mapping[str, Style], reference: int | None = None, offered: int = MOST_REFERENCES
+) -> str:
     """The rows as markup, the values themselves, or with a reference the differences to the line at that place.
+
+    The first rows, as many as are `offered`, can be chosen as the reference.
 
     >>> forest([], {}).count("<tr")
     2
@@ -104,7 +109,7 @@ def forest(lines: Sequence[Line], look: Mapping[str, Style], reference: int | No
         rows[reference]["reference"] = True
     shown = {"axes": axes, "reference": None if reference is None else lines[reference].label}
     first = FIRST_ROWS if len(rows) > MANY_ROWS else len(rows)
-    return markup("forest.html", rows=rows, first=first, terms=GLOSSARY, **shown)
+    return markup("forest.html", rows=rows, first=first, offered=offered, terms=GLOSSARY, **shown)
 
 
 def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over seeds", compared: bool = True) -> str:
@@ -119,7 +124,7 @@ def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over
     scalers = [name for name in dict.fromkeys(line.scaler for line in lines) if name != "none"]
     leaders = sum(line.leader for line in lines)
     shown = {
-        "forest": forest(lines, look),
+        "forest": forest(lines, look, offered=MOST_REFERENCES if compared and len(lines) > 1 else 0),
         "folded": len(lines) > MANY_ROWS,
         "interval": interval,
         "scaled": [f"{scaler_of(name).long} ({scaler_of(name).short})" for name in scalers],
@@ -141,7 +146,8 @@ def _strip(axis: Axis, one: Estimate | Difference, form: str = ".2f", words: str
     strip: Json = {"text": "–", "at": None, "low": None, "interval": "", "words": words}
     if math.isnan(one.mean):
         return strip
-    strip |= {"text": f"{one.mean:{form}}".replace("-", "−"), "at": axis.at(one.mean)}
+    inside = axis.low <= one.mean <= axis.high
+    strip |= {"text": f"{one.mean:{form}}".replace("-", "−"), "at": axis.at(one.mean) if inside else None}
     low, high = (one.mean if math.isnan(end) else end for end in (one.low, one.high))
     if low < high:
         strip |= {"low": axis.at(low), "high": axis.at(high)}
@@ -151,4 +157,6 @@ def _strip(axis: Axis, one: Estimate | Difference, form: str = ".2f", words: str
 
 
 def _sound(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if not line.collapsed and not math.isnan(line.ece.mean)]
+    """What axes are made for: the lines that mean something, or all if none does."""
+    known = [line for line in lines if not math.isnan(line.ece.mean)]
+    return [line for line in known if not line.collapsed] or known

@@ -21,7 +21,7 @@ from .answer import answer
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
 from .figures.chart import Chart, Json, by_reading, first_shown
-from .forest import forest, screen
+from .forest import MOST_REFERENCES, forest, screen
 from .listings import significance_table
 from .markup import asset, markup
 from .results import Results
@@ -30,7 +30,6 @@ from .style import DARK, Style, faded, on_dark, styles
 from .tables import to_html
 from .vocabulary import FEWEST, GLOSSARY, METRICS, READINGS, SCALERS, USUAL_READING
 
-MOST_REFERENCES = 24  # rows that can be clicked, the best: each has all differences to it on the page
 ALONE = '<p class="empty">There is only one method.</p>'
 RUNS = {"name": "runs", "heading": "Which runs are these?"}
 MEANINGS = {
@@ -118,9 +117,9 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
     unknown = any(one.unknown_class for one in members)
     switch = {"readings": READINGS, "agreement": agreement(members)} if unknown else {}
     made = composed(heading, methods, SECTIONS, charts, tables, screen=screen(found, look), runs=listed, **switch)
-    references = range(min(len(found.lines), MOST_REFERENCES)) if len(found.lines) > 1 else ()
-    forests = [forest(found.lines, look, place) for place in references]
-    return {**made, "unknown": unknown, "forests": forests, "forest": forest(found.lines, look)}
+    offered = min(len(found.lines), MOST_REFERENCES) if len(found.lines) > 1 else 0
+    forests = [forest(found.lines, look, place) for place in range(offered)]
+    return {**made, "unknown": unknown, "forests": forests, "forest": forest(found.lines, look, offered=offered)}
 
 
 def agreement(members: Sequence[Results]) -> str:
