@@ -62,7 +62,7 @@ MISFITS = """() => {
       if (box.width === 0) continue;
       const beside = box.left < frame.left - 1 || box.right > frame.right + 1;
       if (beside || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-        found.push(`chart ${text.textContent}`);
+        found.push(`${chart.dataset.chart} ${text.textContent} ${box.left - frame.left} ${box.right - frame.right}`);
     }
   }
   return found;

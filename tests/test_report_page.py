@@ -90,8 +90,8 @@ def test_pareto_paths_are_percent_at_each_epoch(three):
         assert epochs.tolist() == [2, 3, 4, 5, 6]  # from where the error is below twice the last one
         np.testing.assert_allclose(ece, 0.3 * error, rtol=1e-4)
         np.testing.assert_allclose(error, trace["x"])
-    (line,) = first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"]
-    assert (line["y0"], line["y1"]) == (10, 10)
+    # The line of acceptable calibration is left out where all paths stay far below it.
+    assert not first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"]
 
 
 def test_panels_belong_to_the_methods_that_have_them(three):
