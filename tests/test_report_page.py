@@ -87,11 +87,10 @@ def test_pareto_paths_are_percent_at_each_epoch(three):
     assert [trace["cut"] for trace in paths] == ["until", "at"] * 3
     for trace in paths[::2]:
         epochs, error, ece = np.array(trace["customdata"]).T
-        assert epochs.tolist() == [2, 3, 4, 5, 6]  # from where the error is below twice the last one
+        assert epochs.tolist() == [2, 3, 4, 5, 6]  # the error of the first is more than twice the last one
         np.testing.assert_allclose(ece, 0.3 * error, rtol=1e-4)
         np.testing.assert_allclose(error, trace["x"])
-    # The line of acceptable calibration is left out where all paths stay far below it.
-    assert not first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"]
+    assert first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"] == []  # all are far below 10 %
 
 
 def test_panels_belong_to_the_methods_that_have_them(three):
@@ -116,11 +115,13 @@ def test_reliability_keeps_filled_bins_of_every_reading(three):
         readings = {"answer"} if label == "CE" else {"answer", "abstain", "renormalize", "spread"}
         assert set(chart["figures"]) == set(chart["captions"]) == readings
         for reading in readings:
-            (points,) = (one for one in traces(three, f"reliability-{place}", reading) if one.get("mode") == "markers")
+            points = traces(three, f"reliability-{place}", reading)[3]
             confidence, _, low, high, share, _ = np.array(points["customdata"]).T
             assert share.sum() == pytest.approx(1, abs=1e-3)
             assert np.all((low <= confidence) & (confidence <= high))
-            assert re.match(r"ECE \d+\.\d\d %, by chance 2\.00 %", chart["captions"][reading])
+            assert re.fullmatch(
+                r"ECE \d+\.\d\d %, by chance 2\.00 %; .+ by .+ points(, within chance)?", chart["captions"][reading]
+            )
 
 
 def test_scaling_shows_every_scaler_and_the_readout_only_where_there_is_one(three):

@@ -108,7 +108,8 @@ def smoothed(data: ReliabilityData, num_points: int = 61, num_draws: int = 200) 
     """
     x, filled = np.linspace(0, 1, num_points), data.count > 0
     if not filled.any():
-        return x, *np.full((3, num_points), np.nan)
+        none = np.full(num_points, np.nan)
+        return x, none, none, none
     centre, right, width = data.confidence[filled], data.accuracy[filled], 0.75 * data.upper[0]
     size = np.maximum(np.rint(data.count[filled] / max(data.runs, 1)), 1).astype(int)
     distance = x[:, None] - centre

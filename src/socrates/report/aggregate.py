@@ -213,7 +213,9 @@ def shared_options(experiments: Sequence[Experiment]) -> dict[str, dict[str, Val
         methods = [resolve(one, trust_code=False).method for one in own]
         changed = {key for one in own for key in one.changed("method")}
         values = {key: {dict(method.options).get(key) for method in methods} for key in sorted(changed)}
-        same = {key: value for key, (value, *others) in values.items() if not others and value is not None}
+        same: dict[str, Value] = {
+            key: value for key, (value, *others) in values.items() if not others and value is not None
+        }
         if len(own) > 1 and same:
             found[name] = same
     return found

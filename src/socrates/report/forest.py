@@ -70,7 +70,8 @@ def accuracy_axis(lines: Sequence[Line]) -> Axis:
         return Axis(0.0, 100.0)
     means = [one.mean for one in found]
     low, high = min(means), max(means)
-    room = max(high - low, 0.5)
+    reaches = [(one.high - one.low) / 2 for one in found if not math.isnan(one.low)]
+    room = max(high - low, 0.5, float(np.median(reaches or [0.0])))
     ends = [end for one in found for end in (one.low, one.high) if not math.isnan(end)]
     low, high = max(min([low, *ends]), low - room), min(max([high, *ends]), high + room)
     edge = 0.05 * max(high - low, 0.5)
@@ -128,7 +129,11 @@ def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over
         "folded": len(lines) > MANY_ROWS,
         "interval": interval,
         "scaled": [f"{scaler_of(name).long} ({scaler_of(name).short})" for name in scalers],
-        "tinted": "cannot be told from the lowest ECE" if leaders > 1 else "the lowest ECE" if leaders else "",
+        "tinted": "cannot be told from the lowest ECE"
+        if leaders > 1
+        else "the lowest ECE"
+        if leaders and len(lines) > 1
+        else "",
         "compared": compared and len(lines) > 1,
     }
     return markup("screen.html", answer=answer, **shown)

@@ -27,7 +27,7 @@ from .plane import (
     reach_of,
 )
 
-MOST_NUMBERED = 8
+MOST_NUMBERED = 8  # paths whose epochs, and means whose crosses can be told apart
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
 
@@ -168,10 +168,10 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
         edge = {} if bad else {"markeredgecolor": "white"}
         axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=faded(style.colour), mew=0)
         (x, y), (wide, high) = point.end, (reach_of(values) for values in (point.error, point.ece))
-        if np.isfinite(wide) and not bad:
+        if np.isfinite(wide) and not bad and len(shown.trails) <= MOST_NUMBERED:
             crossed = True
-            axes.hlines(y, max(x - wide, x / 100), x + wide, color=style.colour, linewidth=0.9)
-            axes.vlines(x, max(y - high, y / 100), y + high, color=style.colour, linewidth=0.9)
+            axes.hlines(y, max(x - wide, x / 100), x + wide, color=faded(style.colour), linewidth=0.9)
+            axes.vlines(x, max(y - high, y / 100), y + high, color=faded(style.colour), linewidth=0.9)
         axes.plot(*point.end, **method_look(style, bad, linestyle="none", markersize=7.5, zorder=3, **edge))
         handles.append(method_handle(point.label, style, bad, linestyle="none"))
     frame_plane(axes, data)
@@ -209,7 +209,7 @@ def _final_figure(plane: Plane) -> Json:
     """The runs small, their mean large with its 95 % cross, and the front as a staircase, its marks ringed."""
     front = front_labels(plane.trails, plane.collapsed)
     ends = sorted(point.end for point in plane.trails if point.label in front)
-    stairs = {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "role": "front"}
+    stairs: Json = {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "role": "front"}
     stairs["line"] = {"color": "ink", "width": 1.2, "shape": "hv"}
     traces: list[Json] = [{**stairs, "x": [x for x, _ in ends], "y": [y for _, y in ends]}] if len(ends) > 1 else []
     for point in plane.trails:
@@ -228,7 +228,7 @@ def _final_figure(plane: Plane) -> Json:
         shown = (*mean, *(np.array([width]) for width in reach))
         large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
         more: Json = {"mode": "markers", "marker": large, "role": "end", **loose}
-        if known and not collapsed:
+        if known and not collapsed and style.shown_first:
             more |= {
                 f"error_{axis}": _bar(*pair, style)
                 for axis, pair in zip("xy", zip(point.end, reach, strict=True), strict=True)
@@ -250,7 +250,7 @@ def _final_figure(plane: Plane) -> Json:
 def _bar(value: float, reach: float, style: Style) -> Json:
     """An interval as plotly draws it; what would be below zero ends at a hundredth of the value."""
     below = min(reach, 0.99 * value)
-    look = {"color": f"m{style.place}", "thickness": 1.5, "width": 0}
+    look = {"color": f"f{style.place}", "thickness": 1.3, "width": 0}
     return {"type": "data", "symmetric": False, "array": numbers(np.array([reach])), "arrayminus": [below], **look}
 
 

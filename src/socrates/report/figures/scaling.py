@@ -100,15 +100,16 @@ def draw_scaled(axes: Axes, data: Plane) -> Handles:
     """
     handles: dict[str, Any] = {}
     point: dict[str, Any] = {"linestyle": "none", "markersize": 5.5}
-    arrow = {"arrowstyle": "-|>", "linewidth": 0.9, "shrinkA": 3, "shrinkB": 3}
-    aside = offset_copy(axes.transData, axes.figure, x=4, y=-4, units="points")
+    arrow = {"arrowstyle": "->", "linewidth": 0.9, "shrinkA": 3, "shrinkB": 3}
+    whole: Any = axes.figure
+    aside = offset_copy(axes.transData, whole, x=4, y=-4, units="points")
     for true, trail in zip(data.trails, data.lifted().trails, strict=True):
         colour, hidden = data.look[trail.label].colour, {other for _, other in coincident(true)}
         for name, x, y in zip(trail.steps, trail.error, trail.ece, strict=True):
             scaler, size = scaler_of(name), 5.5 if name != "none" else 8
             if name != "none" and name not in hidden:
                 axes.annotate("", (x, y), trail.end, arrowprops={**arrow, "color": faded(colour)})
-            place = {"transform": aside} if name in hidden else {}
+            place: dict[str, Any] = {"transform": aside} if name in hidden else {}
             axes.plot(x, y, scaler.marker, color=colour, markersize=size, mec="white", **place)
             handles.setdefault(name, line_handle(scaler.long, marker=scaler.marker, **point))
     frame_plane(axes, data)
@@ -155,7 +156,7 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
         {"xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": {"color": "grid", "width": 1}} for y in edges
     ]
     many = len(trails) > MOST_FIRST
-    more = {"margin": {"l": 16 + 7 * longest, "r": 10, "t": 34 if many else 12, "b": 8}, "shapes": lines}
+    more = {"margin": {"l": 24 + 7 * longest, "r": 10, "t": 34 if many else 12, "b": 8}, "shapes": lines}
     high = 70 + 14 * (len(scalers) + 1) * len(trails)
     made = log_axis(figure(traces, height=high, annotations=names, yaxis=rows, **more), "x", "ECE, %")
     top = {**made["layout"]["xaxis"], "title": {"text": ""}, "side": "top", "overlaying": "x", "matches": "x"}
