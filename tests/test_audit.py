@@ -134,7 +134,7 @@ def written(files, tmp_path_factory):
 
 def test_the_page_answers_first(written):
     page = (written / "index.html").read_text()
-    assert page.index("<h1>honest has") < page.index("is not calibrated") < page.index("<table>")
+    assert page.index("<h1>honest is") < page.index("is not calibrated") < page.index("<table>")
     assert page.index('class="forest"') < page.index("<table>")
     assert "Is the difference real?" in page
     names = {path.stem for path in (written / "tables").glob("*.csv")}
