@@ -159,7 +159,7 @@ def _figure(trails: Sequence[Trail], look: Mapping[str, Style]) -> Json:
         {"xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": {"color": "grid", "width": 1}} for y in edges
     ]
     many = len(trails) > FEW_ROWS
-    more = {"margin": {"l": 16 + 7 * longest, "r": 10, "t": 34 if many else 12, "b": 8}, "shapes": lines}
+    more = {"margin": {"l": 24 + 7 * longest, "r": 10, "t": 34 if many else 12, "b": 8}, "shapes": lines}
     high = 70 + 14 * (len(scalers) + 1) * len(trails)
     made = log_axis(figure(traces, height=high, annotations=names, yaxis=rows, **more), "x", "ECE, %")
     top = {**made["layout"]["xaxis"], "title": {"text": ""}, "side": "top", "overlaying": "x", "matches": "x"}
