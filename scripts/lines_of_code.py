@@ -24,14 +24,14 @@ BUDGETS = {
     "abstention": (128, 120),
     "data + models + methods": (1797, 1820),
     "engine": (2016, 1700),  # keeping the model, starting from one, predictions for files
-    "report": (2660, 1700),  # the page's charts moved here from its script
+    "report": (2661, 1700),  # the page's charts moved here from its script
     "paper": (972, 760),
     "audit": (2039, 1300),  # five formats of any size with every bad row named, the judgement, the page
-    "cli": (1113, 800),
+    "cli": (1114, 800),
     "single files": (776, 520),  # typed records and resolve
     "predictor + export + card + hub": (548, 400),  # a run ends with a model
 }
-TOTAL = (15928, 12500)
+TOTAL = (15930, 12500)
 PAGE_SCRIPT = (398, 350)  # all files of JavaScript together
 
 NO_CODE = {

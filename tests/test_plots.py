@@ -94,7 +94,7 @@ def test_words_say_the_direction_its_size_and_what_is_chance(axes):
     top = sure_answers(sharpness=2)
     gap = float(top.confidence.mean() - top.correct.mean())
     error, chance = 100 * metrics.ece(top), 100 * metrics.floor(metrics.ece, top)
-    expected = f"mine\nECE {error:.2f} %, by chance {chance:.2f} %\noverconfident by {100 * gap:.1f} points"
+    expected = f"mine\nECE {error:.2f} %, floor {chance:.2f} %\noverconfident by {100 * gap:.1f} points"
     assert plots.reliability(top, title="mine", ax=axes).get_title() == expected
     assert plots.reliability(sure_answers(sharpness=0.5), ax=axes).get_title().endswith(" points")
     assert "underconfident by" in axes.get_title()

@@ -424,3 +424,17 @@ def test_print_has_every_section_and_no_controls(page):
     assert page.pdf(format="A4").count(b"/Type /Page\n") <= 6
     page.emulate_media(media="screen", color_scheme="light")
     page.wait_for_selector("html:not([data-printing])")
+
+
+def test_a_phone_has_cards_and_targets_for_thumbs(browser, file):
+    with opened(browser, file, width=390, height=844) as page:
+        cells = page.locator("#overview-table tbody tr").first.locator("td")
+        assert cells.first.evaluate("node => getComputedStyle(node, '::before').content") == '"Acc (%)"'
+        assert page.evaluate("document.querySelector('#overview-table').scrollWidth") <= 390
+        small = page.evaluate(
+            """() => [...document.querySelectorAll("button, select, summary, .segmented span, .fold label")]
+              .filter((node) => node.checkVisibility() && !node.closest(".scroll") && !node.closest(".modebar"))
+              .filter((node) => node.getBoundingClientRect().height > 1 && node.getBoundingClientRect().height < 43.5)
+              .map((node) => `${node.tagName} ${node.textContent.trim()} ${node.getBoundingClientRect().height}`)"""
+        )
+        assert not small

@@ -307,7 +307,7 @@ def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
     assert len(ax.patches) == 2 + (found.count > 0).sum()  # accuracy, histogram, and what chance gives each bin
     assert len(ax.collections[0].get_offsets()) == (found.count > 0).sum()
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, by chance 2.00 %\n{gap_in_words(found)}".replace(
+    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, floor 2.00 %\n{gap_in_words(found)}".replace(
         ", within", ",\nwithin"
     )
 

@@ -126,11 +126,11 @@ def ece_in_words(data: ReliabilityData) -> str:
     """ECE and what of it is chance.
 
     >>> ece_in_words(diagram_of(Top.of([0.9, 0.6] * 50, [1, 0] * 50)))
-    'ECE 35.00 %, by chance 4.34 %'
+    'ECE 35.00 %, floor 4.34 %'
     """
     if not np.isfinite(data.ece):
         return ""
-    chance = f", by chance {100 * data.floor:.2f} %" if np.isfinite(data.floor) else ""
+    chance = f", floor {100 * data.floor:.2f} %" if np.isfinite(data.floor) else ""
     return f"ECE {100 * data.ece:.2f} %{chance}"
 
 

@@ -51,7 +51,7 @@ def forest(
     places = factor * np.array([*chances.values()])
     if len(places):
         at = np.array([[*intervals].index(label) for label in chances])
-        axes.vlines(places, at - 0.38, at + 0.38, color=GREY, linewidth=1.6, label="by chance")
+        axes.vlines(places, at - 0.38, at + 0.38, color=GREY, linewidth=1.6, label="chance floor")
     ends = np.append(values.ravel(), places)
     left, right = float(ends.min()), float(ends.max())
     room = 0.06 * (right - left or abs(left) or 1.0)

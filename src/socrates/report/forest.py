@@ -14,7 +14,7 @@ from .figures.chart import Json
 from .markup import markup
 from .statistics import Difference
 from .style import Style
-from .vocabulary import GLOSSARY, scaler_of
+from .vocabulary import GLOSSARY, USUAL_READING, scaler_of
 
 MANY_ROWS = 12  # more are folded to the first few
 FIRST_ROWS = 5
@@ -135,6 +135,7 @@ def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over
         if leaders and len(lines) > 1
         else "",
         "compared": compared and len(lines) > 1,
+        "reading": any(line.reading == USUAL_READING and line.results.unknown_class for line in lines),
     }
     return markup("screen.html", answer=answer, **shown)
 
