@@ -31,7 +31,7 @@ def run_train(options: Train) -> None:
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     options = options if options.minutes is None else in_minutes(options, options.minutes, place)
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
-    how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
+    how = {"again": options.again, "keep_weights": kept, "estimate": True, "on_nan": options.on_nan, "tell": tell}
     run = train(options.named_experiment(options.seed), options.out, **place, **how)
     if (run.directory / MODEL_FILE).is_file():
         show(f"use it: socrates predict {run.directory} IMAGES ..., or socrates.load({str(run.directory)!r}) in Python")

@@ -15,6 +15,7 @@ from socrates.data.fingerprint import Fingerprint, fingerprint
 from socrates.engine.epoch import train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
+from socrates.engine.finite import OnNan
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.keep import keep_model, reserve, start_from
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
@@ -38,6 +39,7 @@ def train(
     keep_weights: Weights = "full",
     start: Path | None = None,
     estimate: bool = False,
+    on_nan: OnNan = "stop",
     tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
@@ -46,6 +48,9 @@ def train(
     model, with weights in full, in half precision, or none; see `socrates.load`. `start` is the model.safetensors (or
     the run that holds it) of the weights whose hash the experiment names. With `estimate` a few steps are tried first,
     to tell about how long it takes.
+
+    A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
+    out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
     """
     experiment = resolve(experiment)
     directory = Run.directory_of(out, experiment)
@@ -55,7 +60,9 @@ def train(
             already = nothing_to_do(Run(directory), data_root, {})
         else:
             check_writable(Path(out))
-            options = Options(data_root, accelerator, again, keep_weights, start and model_file(Path(start)), estimate)
+            options = Options(
+                data_root, accelerator, again, keep_weights, start and model_file(Path(start)), estimate, on_nan
+            )
             _train(experiment, Path(out), options, tell)
         run = Run(directory)
         tell(Finished(experiment, run, already))
@@ -118,6 +125,7 @@ class Options(NamedTuple):
     keep_weights: Weights
     start: Path | None
     estimate: bool
+    on_nan: OnNan
 
 
 def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
@@ -146,7 +154,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> N
         saving = Saving(state, run.checkpoint, stop)
         while state.epoch < settings.epochs:
             values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell, saving.after_step)
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell, saving.after_step, options.on_nan)
             trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
             values |= measure(fabric_model, state, splits, experiment, run)
             values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - trained}
