@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -231,6 +232,13 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
     check_data(run, found)
     state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
+    for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
+        for split in ("val", "test"):
+            try:
+                run.predictions(split, epoch)
+            except (OSError, ValueError):
+                path = run.predictions_path(split, epoch)
+                warnings.warn(f"{path} is lost or damaged: only starting anew (again) makes it again", stacklevel=2)
     if run.data is None:
         run.save_data(found)
 
