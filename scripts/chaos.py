@@ -38,7 +38,8 @@ from chaos_runs import (
     warm_up,
     wrong_with,
 )
-from socrates.engine import train
+from socrates.engine import evaluate, train
+from socrates.engine.studies.display import describe
 from socrates.records import Run
 
 ACTIONS = ("train", "evaluate", "show", "report", "load")
@@ -98,7 +99,9 @@ def damage_runs(part: Part) -> Found:
     whole = Run(originals[1] / name)
     expected: dict[str, Any] = {"numbers": numbers(whole), "evaluation": whole.evaluation().to_json()}
     expected["probabilities"] = socrates.load(whole.directory).predict(images()).probs.numpy()
-    expected["shown"] = command("show", str(whole.directory))[1] + command("show", str(originals[0] / name))[1]
+    expected["evaluation then"] = evaluate(Run(originals[0] / name)).to_json()
+    shown = [command("show", str(original / name))[1] for original in originals]
+    expected["shown"] = "".join([*shown, *map(describe, whole.epochs())])
     cases = [
         (original, path.relative_to(original), how)
         for original in originals

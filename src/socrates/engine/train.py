@@ -17,8 +17,9 @@ from socrates.engine.epoch import train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.finite import OnNan
-from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
+from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
 from socrates.engine.keep import keep_model, reserve, start_from
+from socrates.engine.lock import held
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.state import State
