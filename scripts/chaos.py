@@ -43,6 +43,7 @@ from socrates.engine.studies.display import describe
 from socrates.records import Run
 
 ACTIONS = ("train", "evaluate", "show", "report", "load")
+EVERY = 25  # mutations after which the whole report is made, which takes long
 WAYS = ("truncate", "flip", "zero", "delete")
 
 
@@ -117,7 +118,7 @@ def damage_runs(part: Part) -> Found:
         state = random.Random(chance.random())
         done = damage(damaged / relative, how, state)
         counts["mutations", f"{relative.name.split('-0')[0]}"] += 1
-        for action in ACTIONS:
+        for action in (*ACTIONS, *(["whole report"] if number % EVERY == EVERY - 1 else [])):
             tried = part.folder / f"tried-{part.seed}"
             shutil.copytree(damaged, tried)
             try:
