@@ -102,13 +102,13 @@ def killed(experiment: Experiment, out: Path, chance: random.Random, seconds: fl
 
     def work() -> None:
         if in_write:
-            die_in_a_write(chance.randrange(1, 60))
+            die_in_a_write(chance.randrange(1, 40))
         train(experiment, out, accelerator="cpu")
 
     out.mkdir(exist_ok=True)
     pid = in_child(work, out)
     if not in_write:
-        time.sleep(chance.uniform(0, seconds))
+        time.sleep(chance.uniform(0, 2 * seconds))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
