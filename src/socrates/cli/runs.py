@@ -32,7 +32,7 @@ def run_train(options: Train) -> None:
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     options = options if options.minutes is None else in_minutes(options, options.minutes, place)
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
-    how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
+    how = {"again": options.again, "keep_weights": kept, "estimate": True, "on_nan": options.on_nan, "tell": tell}
     run = train(options.named_experiment(options.seed), options.out, **place, **how)
     show_results(run)
     show(f"socrates show {shlex.quote(str(run.directory))}", "all of it: ")
@@ -135,7 +135,8 @@ def run_list(_: List) -> None:
 def run_show(options: Show) -> None:
     """`socrates show`."""
     run = Run(options.run)
-    experiment, records = run.experiment, run.epochs()
+    experiment = run.experiment
+    records = run.epochs_until(experiment.optimization.epochs) if run.finished else run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print(experiment_table(experiment))
