@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from socrates.engine import checkpoint
 from socrates.engine.studies.runs import finished_run
 from socrates.engine.train import train
 from socrates.experiment import Part, resolve

@@ -378,6 +378,10 @@ def test_lost_records_are_an_error_that_loses_nothing_more(stopped, kept):
 def test_a_changed_experiment_is_not_continued(stopped):
     path = stopped.directory / "experiment.json"
     path.write_text(path.read_text().replace('"seed": 1', '"seed": 2'))
+    with pytest.raises(ValueError, match="it is not what was written"):
+        train(digits(), stopped.directory.parent, accelerator="cpu")
+    plain = {name: value for name, value in json.loads(path.read_text()).items() if name != "checksum"}
+    path.write_text(json.dumps(plain))  # as earlier versions wrote it
     with pytest.raises(ValueError, match="holds another experiment"):
         train(digits(), stopped.directory.parent, accelerator="cpu")
 
@@ -485,13 +489,12 @@ def shown(width, first_epoch=0, epochs=300):
     return begun, next(line for line in output.getvalue().splitlines() if "epoch 123" in line)
 
 
-@pytest.mark.parametrize(("width", "bar", "steps"), [(60, False, False), (70, False, True), (100, True, True)])
-def test_narrow_terminals_keep_the_time_left(width, bar, steps):
+@pytest.mark.parametrize(("width", "bar"), [(60, False), (70, False), (100, True)])
+def test_narrow_terminals_keep_the_time_left(width, bar):
     line = shown(width, first_epoch=150)[1]
-    assert re.search(r"epoch 123 loss 0\.123 acc 99\.9% ECE 10\.0%", line), line
+    assert re.search(r"epoch 123/300 loss 0\.123 acc 99\.9% ECE 10\.0%", line), line
     assert re.search(r"(\d|-:--:--) left", line), line
     assert ("━" in line) is bar
-    assert ("/105600" in line) is steps
 
 
 def test_a_continued_display_starts_with_its_epoch():
