@@ -35,7 +35,7 @@ def held(directory: Path) -> Iterator[None]:
     >>> with held(directory), held(directory):
     ...     pass
     Traceback (most recent call last):
-    OSError: ... is already being trained by another process (pid ...): wait for it, or stop it
+    BlockingIOError: ... is already being trained by another process (pid ...): wait for it, or stop it
     >>> list(directory.iterdir())
     []
     """
@@ -64,7 +64,7 @@ def _locked(path: Path) -> int | None:
         except BlockingIOError:
             owner = os.read(file, 20).decode(errors="replace").strip() or "unknown"
             os.close(file)
-            raise OSError(
+            raise BlockingIOError(
                 f"{path.parent} is already being trained by another process (pid {owner}): wait for it, or stop it"
             ) from None
         except OSError:  # such as a network file system without locks
