@@ -25,7 +25,9 @@ WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 demo: .venv/dev
 	$(BIN)/socrates quickstart
 
-test: lint types pytest
+# The types are checked beside the tests: that takes one core for half a minute.
+test: lint
+	$(MAKE) -j 2 types pytest
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -33,6 +35,9 @@ lint: .venv/dev
 
 types: .venv/dev
 	$(BIN)/pyright
+
+# Compiled once for all processes, and for the next target, even where the environment is against it.
+pytest test-slow test-thorough: export PYTHONDONTWRITEBYTECODE :=
 
 pytest: .venv/dev
 	scripts/install-chromium

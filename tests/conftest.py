@@ -77,6 +77,25 @@ def run_on_a_line(run):
 
 
 @pytest.fixture
+def few_scalers():
+    """Most of the time of a small run is spent on scalers: for tests of all else, those that a model is kept with."""
+    from socrates.scaling import SCALERS
+
+    every = dict(SCALERS)
+    for name in every.keys() - {"temperature", "readout"}:
+        del SCALERS[name]
+    yield
+    SCALERS.clear()
+    SCALERS.update(every)  # in their order, which is that of tables
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Most of the time of a report is spent on figures: for tests of its tables, its page and its words."""
+    monkeypatch.setattr("socrates.report.write.write_figures", lambda *_: [])
+
+
+@pytest.fixture
 def start(tmp_path_factory):
     """Starts a command, or other words of Python, in a process that is gone when the test ends."""
     processes: list[Started] = []

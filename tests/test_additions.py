@@ -43,6 +43,7 @@ def test_the_page_has_every_file():
     ],
     ids=["method", "plain model", "model", "data set", "all three"],
 )
+@pytest.mark.usefixtures("few_scalers")
 def test_what_is_documented_trains(folder, dataset, model, method):
     settings = Optimization(epochs=2, batch_size=32, learning_rate=0.05)
     run = train(Experiment(dataset, model, method, optimization=settings), folder / "runs", accelerator="cpu")
@@ -67,6 +68,8 @@ def test_a_scaler_from_outside_stands_in_evaluation_and_tables(folder):
     program = """
 import my_scalers
 from socrates.cli import main
+from socrates.report import write
+write.write_figures = lambda *_: []  # slow, and others test them
 assert main("train digits mlp ce --epochs 2 --num-train 60 --out runs --device cpu".split()) == 0
 assert main("report runs --out report".split()) == 0
 """

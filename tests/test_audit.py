@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from socrates import metrics, scaling
-from socrates.audit.answer import answer
+from socrates.audit.answer import answer, answer_of
 from socrates.audit.run import audit, labels_of
 from socrates.cli import main
 from socrates.cli.audit import broken, parse_limits
@@ -56,6 +57,23 @@ def test_the_answer_says_who_can_be_trusted(both):
     assert re.search(r"is not calibrated: its ECE is \d+\.\d\d %.* overconfident by", answer(boastful)[0])
     assert "takes the ECE from" in answer(boastful)[1]
     assert "are wrong in at most 5 %" in answer(boastful)[1]
+
+
+def test_the_audit_answers_in_the_shape_of_a_report(both, files):
+    made = answer_of(both)
+    assert made.headline == "honest is the best calibrated."
+    assert [(line.label, line.leader, line.scaler) for line in made.lines] == [
+        ("honest", True, "none"),
+        ("boastful", False, "none"),
+    ]
+    for line, judged in zip(made.lines, both.files, strict=True):
+        assert (line.ece.mean, line.floor) == pytest.approx((100 * judged.values["ece"], 100 * judged.floor))
+        assert line.accuracy.low <= line.accuracy.mean <= line.accuracy.high
+    turned = answer_of(dataclasses.replace(both, files=both.files[::-1]))
+    assert (turned.headline, turned.sentences) == (made.headline, made.sentences)
+    alone = answer_of(dataclasses.replace(both, files=both.files[1:], differences=[]))
+    assert alone.headline == "boastful is not calibrated."
+    assert alone.sentences[0].startswith("Its ECE is ")
 
 
 def test_every_number_is_that_of_the_metrics(both, files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -11,14 +12,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from socrates import cli, methods, models
 from socrates.cli.commands import Train
 from socrates.cli.options import command_of, flags, parse
 from socrates.cli.output import console
 from socrates.cli.report import show_written
+from socrates.engine.studies.display import StudyDisplay
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import Run
+from socrates.report.aggregate import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -87,30 +91,21 @@ def test_help(run):
     assert "quickstart" in text
 
 
-def test_the_documented_method_from_outside(tmp_path):
+@pytest.mark.usefixtures("few_scalers")
+def test_the_documented_method_from_outside(run, tmp_path, monkeypatch):
     page = (ROOT / "docs" / "architecture.md").read_text()
     source = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "my_methods.py").write_text(source)
-    words = [
-        "train",
-        "digits",
-        "mlp",
-        "my_methods:LabelSmoothing",
-        "--smoothing",
-        "0.2",
-        "--epochs",
-        "2",
-        "--device",
-        "cpu",
-    ]
-    result = subprocess.run(
-        [sys.executable, "-m", "socrates.cli", *words, "--out", str(tmp_path / "runs")],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "finished" in result.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as `python -m socrates.cli` finds it
+    monkeypatch.delitem(sys.modules, "my_methods", raising=False)
+    words = "train digits mlp my_methods:LabelSmoothing --smoothing 0.2 --epochs 2 --device cpu --out runs"
+    code, text = run(*words.split())
+    assert code == 0, text
+    assert "finished" in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_curves_for_tensorboard(run, tmp_path):
     words = (
         "train",
@@ -201,6 +196,7 @@ def test_the_list_is_whole_however_narrow(capsys, monkeypatch):
     assert "google/vit-base-patch16-224" in "".join(cells)
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_the_command_that_repeats_a_run_is_one_line(run, tmp_path, monkeypatch):
     code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
@@ -251,6 +247,7 @@ def test_what_nobody_reads_to_its_end_is_no_error(words):
 
 
 @pytest.mark.parametrize("out", ["o[v2]", "o[/b]x"])
+@pytest.mark.usefixtures("few_scalers")
 def test_brackets_in_a_path_are_not_markup(run, tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", out, "--device", "cpu")
@@ -271,6 +268,7 @@ def test_brackets_in_what_a_report_leaves_out_are_not_markup(capsys):
     assert "open it: out[v2]/index.html\n" in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_show_tells_the_last_epoch_in_a_line(run, tmp_path):
     code, text = run("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
@@ -279,6 +277,7 @@ def test_show_tells_the_last_epoch_in_a_line(run, tmp_path):
     assert "'val_" not in text
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_again_trains_from_the_start(run, tmp_path):
     words = ("train", "digits", "mlp", "ce", "--epochs", "1", "--out", tmp_path, "--device", "cpu")
     assert "epoch 1/1" in run(*words)[1]
@@ -308,3 +307,49 @@ def test_ctrl_c_while_importing_is_one_line(module):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 130
     assert result.stderr == "stopped; the same command continues\n"
+
+
+def test_what_a_command_says_of_itself_fits_the_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(console, "_width", 60)
+    monkeypatch.setenv("COLUMNS", "60")
+    for words in (["train", "--help"], ["reproduce", "--help"], ["quickstart", "--help"], ["--help"]):
+        cli.main(words)
+        assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 60
+
+
+def test_train_ends_with_its_results_and_show_is_a_page(tmp_path, capsys):
+    words = ["digits", "mlp", "socrates", "--epochs", "2", "--num-train", "50", "--width", "8"]
+    assert cli.main(["train", *words, "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    (directory,) = tmp_path.iterdir()
+    evaluation = Run(directory).evaluation()
+    accuracy, ece, chance = (
+        100 * evaluation.value("none", "test", "answer", name) for name in ("accuracy", "ece", "ece_floor")
+    )
+    assert f"accuracy {accuracy:.2f} %, ECE {ece:.2f} % (a perfectly calibrated model: {chance:.2f} %" in told
+    assert f"use it: socrates predict {directory} IMAGES" in told
+    assert cli.main(["show", str(directory)]) == 0
+    told = capsys.readouterr().out
+    assert "{" not in told
+    assert "mlp: depth 2, width 8" in told
+    assert "all four" in told  # readings that agree take one line
+
+
+def test_a_study_says_that_it_starts_and_its_clock_goes_on(monkeypatch):
+    display = StudyDisplay(Console(file=io.StringIO(), force_terminal=True, width=120))
+    display.total = 4
+    assert display.state() == "0 of 4 runs finished, starting, 0:00:00 elapsed"
+    start = display.start
+    monkeypatch.setattr("time.monotonic", lambda: start + 36)
+    assert "0:00:36 elapsed" in display.progress.columns[-1].render(display.progress.tasks[0]).plain
+
+
+def test_runs_behind_links_are_found_once(tmp_path):
+    run = tmp_path / "real" / "run"
+    run.mkdir(parents=True)
+    (run / "experiment.json").touch()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to(run)
+    (tmp_path / "links" / "up").symlink_to(tmp_path)
+    assert len(find_runs(tmp_path / "links")) == 1
+    assert find_runs(tmp_path / "links" / "one") == [tmp_path / "links" / "one"]

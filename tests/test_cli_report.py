@@ -79,6 +79,7 @@ def test_mistakes(run, tmp_path, words, message):
     assert message in text
 
 
+@pytest.mark.usefixtures("no_figures")  # whose note is tested in test_report_figures
 def test_a_report_of_laptop_runs_says_so_everywhere(run, tmp_path):
     make_run(tmp_path / "runs", experiment("ce"))
     (tmp_path / "runs" / "note.txt").write_text(LaptopScale().note)

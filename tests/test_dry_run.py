@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from socrates.cli import dry_run
 from socrates.cli.commands import COMMANDS
@@ -19,6 +20,7 @@ from socrates.engine.studies import cost as costs
 from socrates.engine.studies import forecast as forecasts
 from socrates.engine.studies.cost import disk, evaluation_flops, flops, kept_epochs, training_flops
 from socrates.engine.studies.forecast import forecast, kind_of
+from socrates.engine.train import load_data
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.paper.grid import final_experiment
 from socrates.paper.reproduce import plan
@@ -186,6 +188,34 @@ def test_a_sweep_over_images_of_one_s_own(run, tmp_path):
     assert code == 0, text
     assert "less than a minute with" in text
     assert "is not known" not in text
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+def test_a_recipe_on_images_of_one_s_own(run, tmp_path, kind):
+    images = np.random.default_rng(1).integers(256, size=(120, 8, 8), dtype=np.uint8)
+    if kind == "npz":
+        np.savez(tmp_path / "own", x_train=images, y_train=np.arange(120) % 3)
+    for place, image in enumerate(images if kind == "folder" else []):
+        (tmp_path / "own" / "abc"[place % 3]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "own" / "abc"[place % 3] / f"{place}.png")
+    dataset = f"{kind}:{tmp_path / ('own.npz' if kind == 'npz' else 'own')}"
+    code, text = run("reproduce", "beta", "--dataset", dataset, "--seeds", "1", "--dry-run", "--out", tmp_path / "runs")
+    assert code == 0, text
+    assert "Laptop scale: 87 training images of" in text  # all there are, once others are held out
+    assert f"5 of 5 runs are missing: {5 * 24 * 87:,} samples seen" in text
+    made = plan(["beta"], dataset=dataset, seeds=[1], out=tmp_path)
+    assert made.folder.parent == tmp_path / "laptop"  # whatever the path, one folder
+    assert ":" not in made.folder.name
+    assert costs.sizes_of(made.runs[0]).train == 87
+    load_data(made.runs[0], None)
+
+
+def test_a_recipe_on_images_that_are_not_there(run, tmp_path):
+    words = ("--dataset", f"npz:{tmp_path / 'nowhere'}", "--seeds", "1", "--dry-run", "--out", tmp_path / "runs")
+    code, text = run("reproduce", "beta", *words)
+    assert code == 0, text
+    assert "5 of 5 runs are missing note: how long runs on" in text
+    assert "nowhere" in text
 
 
 def test_tune_tells_candidates(run, tmp_path):

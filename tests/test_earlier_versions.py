@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from socrates import data
 from socrates.engine import checkpoint
-from socrates.engine.train import build, make_fabric, train
-from socrates.experiment import Experiment, Optimization, Part, resolve
+from socrates.engine.studies.runs import finished_run
+from socrates.engine.train import train
+from socrates.experiment import Part, resolve
 from socrates.records import Run
+from socrates.report.aggregate import method_label
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
 FORMATS = Path(__file__).parent / "data" / "formats"
@@ -75,18 +76,15 @@ def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
     assert Run.create(runs, now).experiment == now
 
 
-def test_a_checkpoint_of_ccl_sc_without_the_encoder_s_head_is_refused_in_one_line(tmp_path):
-    method = Part("ccl_sc", start_epoch=0, queue_size=8)
-    experiment = resolve(Experiment(Part("digits"), Part("mlp", width=8), method, optimization=Optimization(4, 64)))
-    state = build(experiment, data.load("digits", None, 60), make_fabric("cpu", "32-true"))
-    state.method.start_epoch(0, state.model)
-    state.epoch = 2
-    state.save(tmp_path / "checkpoint.pt")
-    state.load(tmp_path / "checkpoint.pt")
-    content = checkpoint.read(tmp_path / "checkpoint.pt")
-    for key in ("encoder.head.weight", "encoder.head.bias"):
-        del content["method"][key]
-    checkpoint.write(tmp_path / "checkpoint.pt", content)
-    with pytest.raises(ValueError, match=r"an earlier version saved it: .*: delete it to train from") as error:
-        state.load(tmp_path / "checkpoint.pt")
-    assert "\n" not in str(error.value)
+def test_a_run_of_ccl_sc_is_told_from_one_of_now(runs):
+    path = runs / FINISHED / "experiment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "method": {"name": "ccl_sc", "options": {}}}))
+    path.parent.rename(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
+    then = Run(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
+    assert then.experiment.changed("method") == {"queues_by": "model"}
+    assert "queues_by=model" in method_label(then.experiment)
+    now = resolve(replace(then.experiment, method=Part("ccl_sc")))
+    assert finished_run(runs, now) is None  # it is trained, in a folder of its own
+    assert Run.create(runs, now).experiment == now
+    assert Run.directory_of(runs, now) != then.directory
+    assert Run.directory_of(runs, then.experiment) == then.directory

@@ -107,6 +107,7 @@ def test_the_same_command_again_does_nothing(finished):
         ("ccl_sc", {"start_epoch": 1, "queue_size": 128}),
     ],
 )
+@pytest.mark.usefixtures("few_scalers")
 def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
     experiment = digits(method[0], **method[1])
     whole = train(experiment, tmp_path / "whole", accelerator="cpu")
@@ -122,6 +123,7 @@ def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
         assert {**one.to_json(), "seconds": 0} == {**other.to_json(), "seconds": 0}
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_seeds_differ_and_repeat(tmp_path):
     first, again, other = (
         train(digits(seed=seed), tmp_path / name, accelerator="cpu").predictions("test", 4).logits

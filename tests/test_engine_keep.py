@@ -212,6 +212,7 @@ def test_weights_in_half_precision_or_none(kept: dict[str, Run], tmp_path: Path)
     assert not (again.directory / "scalers.safetensors").exists()
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_the_command_line_says_that_a_finished_run_has_no_weights(run: Any, tmp_path: Path) -> None:
     words = ["train", "digits", "mlp", "ce", "--epochs", 1, "--width", 8, "--device", "cpu", "--out", tmp_path]
     assert run(*words, "--no-keep-weights")[0] == 0
@@ -276,6 +277,7 @@ def best_by_hand(run: Run, rule: str) -> int:
 
 
 @pytest.mark.parametrize("rule", list(CHOICES))
+@pytest.mark.usefixtures("few_scalers")
 def test_the_chosen_epoch_is_evaluated_kept_and_told(every_epoch: Run, tmp_path: Path, rule: str) -> None:
     run = trained(digits(settings=WILD, choose=rule), tmp_path)
     chosen = best_by_hand(every_epoch, rule)
@@ -298,6 +300,7 @@ def test_the_rules_have_something_to_choose(every_epoch: Run) -> None:
     assert len(set(chosen.values())) >= 3, chosen  # or the test above would tell little
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_evaluate_takes_the_chosen_epoch(run: Any, every_epoch: Run, tmp_path: Path) -> None:
     made = trained(digits(settings=WILD, choose="nll"), tmp_path)
     chosen, before = made.chosen_epoch(), (made.directory / "evaluation.json").read_text()
@@ -313,6 +316,7 @@ def test_evaluate_takes_the_chosen_epoch(run: Any, every_epoch: Run, tmp_path: P
 
 
 @pytest.mark.parametrize("rule", ["last", "nll"])
+@pytest.mark.usefixtures("few_scalers")
 def test_a_stopped_run_ends_in_the_same_files(every_epoch: Run, tmp_path: Path, monkeypatch: Any, rule: str) -> None:
     experiment = digits(settings=WILD, choose=rule)
     whole = trained(experiment, tmp_path / "whole")
@@ -337,6 +341,7 @@ def stop(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_a_collapsed_epoch_is_never_chosen(every_epoch: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     best = best_by_hand(every_epoch, "nll")
     others = [record for record in every_epoch.epochs() if record.epoch != best]
@@ -398,6 +403,7 @@ def test_one_cycle_has_nesterov_momentum() -> None:
     assert not make_optimizer(model, Optimization()).defaults["nesterov"]
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_one_cycle_goes_on_in_the_middle_of_its_rise_and_of_its_fall(folder: Path, tmp_path: Path) -> None:
     experiment = folder_of(folder, optimization=replace(CYCLE, epochs=10, batch_size=16))
     whole = trained(experiment, tmp_path / "whole")
@@ -511,6 +517,7 @@ def test_half_of_the_validation_data_is_held_back(tmp_path: Path) -> None:
     assert reserve(loaded, None) == (loaded, None)
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_a_certificate_is_made_from_what_nothing_else_has_seen(tmp_path: Path) -> None:
     experiment = digits("socrates", certify=0.2, settings=replace(CYCLE, epochs=10))
     run = trained(experiment, tmp_path)
@@ -552,6 +559,7 @@ def test_too_few_images_to_certify_are_told_before_training(run: Any, folder: Pa
     assert "certify must be a share of wrong answers between 0 and 1, got 1.5" in told
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_what_cannot_be_certified_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="the model has no certificate: nothing can be certified at risk 0.05"):
         run = trained(digits(certify=0.05, settings=replace(CYCLE, epochs=1, learning_rate=1e-6)), tmp_path)
@@ -648,6 +656,7 @@ def test_the_command_line_starts_from_a_run(run: Any, kept: dict[str, Run], two_
     assert "leave --backbone-factor out" in told
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_starts_that_do_not_fit_are_one_line(kept: dict[str, Run], tmp_path: Path, two_colours: Path) -> None:
     mlp, cnn = kept["digits ce"], kept["folder ce"]
     file = mlp.directory / "model.safetensors"
@@ -719,6 +728,7 @@ def test_an_estimate_changes_no_number(kept: dict[str, Run], tmp_path: Path) -> 
     assert started.seconds_per_epoch > 0
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_training_says_what_it_found_and_will_do(run: Any, folder: Path, tmp_path: Path) -> None:
     words = [
         "train",
@@ -751,6 +761,7 @@ def test_the_plan_tells_what_is_left() -> None:
     assert plan(replace(event, seconds_per_epoch=float("nan")))[1] == steps
 
 
+@pytest.mark.usefixtures("few_scalers")
 def test_minutes_become_epochs(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([10.0, 1.0, 1000.0])
     monkeypatch.setattr(cli_runs, "pace", lambda *_, **__: next(seconds))

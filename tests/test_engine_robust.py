@@ -38,6 +38,7 @@ except ImportError:
     fcntl = pty = None
 
 unix = pytest.mark.skipif(fcntl is None, reason="needs a Unix system")
+pytestmark = pytest.mark.usefixtures("few_scalers")
 SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
 
 

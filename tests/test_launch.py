@@ -198,7 +198,7 @@ def test_lines_tell_runs_and_times(monkeypatch):
     tell(Finished(three, None))
     tell(Closed())
     assert output.getvalue().splitlines() == [
-        "1 of 4 runs finished, 0:00:00 elapsed",
+        "1 of 4 runs finished, starting, 0:00:00 elapsed",
         "1 of 4 runs finished, 2 running, 0:01:00 elapsed, about 0:05:00 left",
         f"failed: {two.name}: no [disk] left",
         "2 of 4 runs finished, 1 failed, 1 running, 0:02:00 elapsed, about 0:01:00 left",

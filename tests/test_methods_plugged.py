@@ -16,6 +16,7 @@ from socrates.experiment import Experiment, Optimization, Part
 from socrates.methods.logits_only import CrossEntropy
 
 SHORT = Optimization(epochs=1, batch_size=64)
+pytestmark = pytest.mark.usefixtures("few_scalers")
 
 
 def plain(num_outputs):

@@ -43,24 +43,41 @@ LAYERS = {
     "audit": {"abstention", "experiment", "files", "metrics", "records", "report", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
-    "paper": {"experiment", "names", "engine", "metrics", "report", "records", "pareto", "scaling"},
+    "paper": {"data", "experiment", "names", "engine", "metrics", "report", "records", "pareto", "scaling"},
     "quickstart": {"engine", "experiment", "records", "report"},
     "cli": {"card", "data", "engine", "experiment", "export", "methods", "models", "names", "paper", "predictor"}
     | {"audit", "quickstart", "records", "report"},
 }
 
 
+LOADED = """
+import sys, torch, numpy
+for module in sys.argv[1:]:
+    before = set(sys.modules)
+    __import__(module)
+    loaded = set(sys.modules) - before
+    print(module, *sorted(loaded))
+    for name in loaded:
+        if name.startswith("socrates"):
+            del sys.modules[name]  # the next one is imported as if it were the first
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """What each module loads beyond torch and numpy, by its name."""
+    modules = ["socrates", *(f"socrates.{part}" for part in LAYER_0)]
+    words = [sys.executable, "-c", LOADED, *modules]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return {line.split()[0]: line.split()[1:] for line in said.splitlines()}
+
+
 @pytest.mark.parametrize("module", ["socrates", *(f"socrates.{part}" for part in LAYER_0)])
-def test_the_foundation_loads_torch_and_numpy_only(module):
-    code = (
-        "import sys, torch, numpy; before = set(sys.modules); import " + module + "; "
-        "print(*sorted(set(sys.modules) - before))"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = result.stdout.split()
-    assert module in loaded
-    assert {name.split(".")[0] for name in loaded} <= {"socrates", "torch", "numpy", *sys.stdlib_module_names}
-    ours = {name.split(".")[1] for name in loaded if name.startswith("socrates.")}
+def test_the_foundation_loads_torch_and_numpy_only(loaded, module):
+    names = loaded[module]
+    assert module in names
+    assert {name.split(".")[0] for name in names} <= {"socrates", "torch", "numpy", *sys.stdlib_module_names}
+    ours = {name.split(".")[1] for name in names if name.startswith("socrates.")}
     assert ours <= {module.removeprefix("socrates.")} if module != "socrates" else not ours
 
 

@@ -12,10 +12,13 @@ from report_runs import experiment, make_run
 from socrates.engine.train import train
 from socrates.experiment import Part
 from socrates.paper.grid import final_experiment
+from socrates.paper.mechanism import markdown
 from socrates.paper.recipes import RECIPES, write_recipes
 from socrates.paper.reproduce import plan
 from socrates.paper.scales import LAPTOP_EPOCHS, LaptopScale
 from socrates.paper.settings import SETTINGS
+from socrates.records import Run
+from socrates.report.aggregate import read_run, results_of
 from socrates.report.figures import compose
 from socrates.report.idle import QUEUES, TARGET, UNKNOWN, idle, with_idle
 from socrates.report.results import Results
@@ -61,9 +64,9 @@ def test_runs_are_counted_and_places_named():
     assert with_idle(None, {"": many}) == f"Idle: {QUEUES}: 0, 1, 2, 3, 4, 5, 6, 7 and 32 more."
 
 
-def set_idle(directory):
-    path = directory / "epochs.jsonl"
-    records = [json.loads(line) | {"target": 0.999, "unknown_term": 0.0} for line in path.read_text().splitlines()]
+def set_idle(directory, **values):
+    path, values = directory / "epochs.jsonl", values or {"target": 0.999, "unknown_term": 0.0}
+    records = [json.loads(line) | values for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
@@ -124,6 +127,18 @@ def test_a_laptop_keeps_what_targets_keep_of_their_start():
     )
 
 
+def test_the_page_s_table_is_made_of_what_was_recorded_last(tmp_path):
+    columns = RECIPES["test"].wanted([], LaptopScale(), (1, 2))["cifar100-vgg16"]
+    for title, value in (("Socrates", {"target": 0.9, "confidence_unknown": 0.012, "unknown_term": 0.24}),
+                         ("CCL-SC", {"queue_fill": 1.0})):  # fmt: skip
+        for run in columns[title]:
+            set_idle(make_run(tmp_path, run, num_test=40), **value)
+    *_, row = markdown(tmp_path).splitlines()
+    assert row == "| CIFAR-100, VGG-16 | 0.90 | 1.20 % | 24.0 % | 2 of 2 runs |"
+    set_idle(Run.directory_of(tmp_path, columns["CCL-SC"][1]), queue_fill=0.9)
+    assert markdown(tmp_path).endswith("1 of 2 runs |")
+
+
 def test_a_laptop_searches_with_one_seed_unless_told():
     search = RECIPES["hyperparameters"]
     for seeds, expected in ((None, {1}), ((2, 3), {2, 3})):
@@ -144,3 +159,13 @@ def test_the_mechanism_acts_at_laptop_scale(tmp_path, method):
         assert records[-1].value("confidence_unknown") > 0.01
         assert np.nanmean([record.value("unknown_term") for record in records]) > 0.01
     assert records[-1].value("val_accuracy") > 0.6
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_stand_in_is_idle_but_where_the_paper_switches_the_unknown_class_off(tmp_path, setting):
+    torch.set_num_threads(1)
+    for method in ("socrates", "sat", "ccl_sc"):
+        run = train(LaptopScale().experiment(setting, final_experiment(setting, method)), tmp_path)
+        off = (setting, method) == ("cifar100-vit", "socrates")  # alpha = 1
+        assert idle(results_of(method, [read_run(run.directory)])) == ({TARGET: 1, UNKNOWN: 1} if off else {})

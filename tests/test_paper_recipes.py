@@ -21,6 +21,7 @@ from socrates.paper.grid import final_experiment
 from socrates.paper.published import find
 from socrates.paper.recipe_data import gather
 from socrates.paper.recipes import RECIPES, find_recipes, write_recipes
+from socrates.paper.released import AsReleased
 from socrates.paper.scales import STAND_INS, LaptopScale, PaperScale
 from socrates.paper.settings import SETTINGS
 from socrates.paper.weight_norm import verdict
@@ -29,6 +30,7 @@ from socrates.report.aggregate import group_runs, read_run
 from socrates.scaling.vector import VectorScaling
 
 SCALES = (PaperScale(), LaptopScale())
+RELEASED = AsReleased(LaptopScale())
 RUNS = {  # distinct runs of each recipe, in the paper's own settings
     "test": 9 * 7 * 5, "posthoc": 2 * 7 * 5, "gamma": 25, "alpha": 25, "beta": 25, "ablation-vgg16": 50,
     "ablation-resnet110": 50, "validation": 9 * 7 * 5, "evolution": 20, "losses": 9 * 7 * 5, "pareto": 9 * 6 * 5,
@@ -113,6 +115,7 @@ def test_every_recipe_writes_its_files(laptop, tmp_path, name):
         if path.suffix == ".md":
             assert "Laptop scale" in path.read_text()
             assert ("The paper's MC is CE + DECE" in path.read_text()) == (name in ("test", "validation"))
+            assert ("with the batch size of CE + DECE" in path.read_text()) == (name in ("test", "validation"))
 
 
 def rows_of(path):
@@ -158,6 +161,7 @@ def test_the_post_hoc_table_holds_the_scaled_values(tmp_path):
     assert "CE + VS" not in printed  # whose regularisation the paper's had not
     columns = list(dict.fromkeys(row["column"] for row in rows))
     assert columns[:4] == ["Socrates", "Socrates + TS", "Socrates + MS", "Socrates + VS"]
+    assert "MS and VS are regularised; those without" in (tmp_path / "tables" / "posthoc.md").read_text()
     stored = [Run(tmp_path / "runs" / run.name) for run in wanted["cifar100-vgg16"]["CE"]]
     expected = []
     for run in stored:
@@ -196,6 +200,36 @@ def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tm
     assert rows["SAT", "m", "published"] == "0.9*"
     assert rows["Focal", "E_s", "ours"] == rows["Focal", "E_s", "published"] == "0"
     assert rows["CCL-SC", "Mdim", "published"] == "512*"
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_the_search_at_laptop_scale_tells_widths_and_notes_and_only_what_was_chosen(tmp_path, released):
+    scale = AsReleased(LaptopScale()) if released else LaptopScale()
+    wanted = RECIPES["hyperparameters"].wanted(["cifar100-vgg16"], scale, (1,))["cifar100-vgg16"]
+    few = {"CCL-SC 1": wanted["CCL-SC 1"], "MC 1": wanted["MC 1"], "Focal 1": wanted["Focal 1"]}
+    for (run,) in few.values():
+        make_run(tmp_path, run, num_test=40)
+    recipes = find_recipes(["hyperparameters"])
+    write_recipes(recipes, {"hyperparameters": {"cifar100-vgg16": few}}, scale, tmp_path, tmp_path / "out")
+    rows = {(row["Method"], row["Hyperparameter"]): row["words"]
+            for row in rows_of(tmp_path / "out" / "tables" / "hyperparameters.csv")}  # fmt: skip
+    assert rows["CCL-SC", "Mdim"] == "128"  # of the stand-in, an mlp
+    assert rows["CCL-SC", "w"] == "1"  # as the paper has it, whichever of the two w is
+    text = (tmp_path / "out/tables/hyperparameters.md").read_text()
+    for words in ("E_s is 0 where a method has one phase", "The paper's MC is CE + DECE"):
+        assert words in text
+    assert "Published values" not in text
+    assert "with the batch size of CE + DECE" not in text  # each is searched
+
+
+def test_columns_that_a_scale_makes_the_same_run_stand_there_once():
+    beta, figure_7 = RECIPES["beta"], RECIPES["pareto-gamma-alpha"]
+    usual, released = (list(beta.wanted([], scale, (1,))["cifar100-vgg16"]) for scale in (*SCALES[1:], RELEASED))
+    assert usual == ["β", "β known", "β known, unclamped", "β fixed", "no β"]
+    assert released == ["β", "β known", "β fixed", "no β"]
+    assert len(figure_7.wanted([], LaptopScale(), (1,))["cifar100-vgg16"]) == 10  # γ = 2 is α = 0.999, as in the paper
+    search = RECIPES["hyperparameters"].wanted(["svhn-vgg16"], LaptopScale())["svhn-vgg16"]
+    assert len({run for (run,) in search.values()}) == len(search)  # queues of 300 and 3,000 are 20 here
 
 
 def test_the_printed_second_penalty_stands_beneath_the_unclamped_one(tmp_path):

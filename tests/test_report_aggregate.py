@@ -192,6 +192,7 @@ def flip(path, at):
     path.write_bytes(content)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_logits_that_fail_their_checksum_are_listed_by_a_report(tmp_path):
     make_run(tmp_path / "runs", experiment("sat", seed=2))
     directory = make_run(tmp_path / "runs", experiment("sat", seed=1))
@@ -205,6 +206,7 @@ def test_logits_that_fail_their_checksum_are_listed_by_a_report(tmp_path):
     assert written.num_runs == 1
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_paths_with_brackets_are_told_as_they_are(tmp_path, capsys):
     make_run(tmp_path / "runs", experiment("ce"))
     damaged = make_run(tmp_path / "runs" / "bad[/i]", experiment("sat"))

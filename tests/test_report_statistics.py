@@ -1,4 +1,4 @@
-"""Paired differences against scipy and by hand, and Holm's correction."""
+"""Paired differences against scipy and by hand, families of them, and what leads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from socrates.report.statistics import holm, paired
-
-PS = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+from socrates.report.statistics import compared, leaders, mean_interval, paired
+from socrates.report.vocabulary import METRICS
 
 
 def test_worked_example():
@@ -81,34 +80,66 @@ def test_turning_around_changes_signs_only():
     assert turned.p == pytest.approx(found.p)
 
 
-@pytest.mark.parametrize(
-    ("ps", "expected"),
-    [
-        ([], []),
-        ([0.04], [0.04]),
-        ([0.01, 0.02, 0.03], [0.03, 0.04, 0.04]),
-        ([0.03, 0.01, 0.02], [0.04, 0.03, 0.04]),
-        ([0.5, 0.6, 0.001], [1.0, 1.0, 0.003]),
-        ([math.nan, 0.02], [math.nan, 0.02]),
-        ([math.nan, math.nan], [math.nan, math.nan]),
-    ],
+VALUES = st.floats(0.01, 30).map(lambda value: round(value, 3))
+FAMILY = (
+    st.integers(1, 5)
+    .flatmap(lambda n: st.lists(st.lists(VALUES, min_size=n, max_size=n), min_size=2, max_size=6))
+    .map(lambda rows: [dict(enumerate(row)) for row in rows])
 )
-def test_holm_by_hand(ps, expected):
-    np.testing.assert_allclose(holm(ps), expected)
 
 
-@given(PS)
-def test_holm_rejects_what_the_step_down_test_rejects(ps):
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    rejected = set()
-    for place, index in enumerate(order):
-        if not ps[index] * (len(ps) - place) < 0.05:
-            break
-        rejected.add(index)
-    assert {index for index, p in enumerate(holm(ps)) if p < 0.05} == rejected
+@given(FAMILY, st.sampled_from(["ece", "accuracy"]), st.data())
+def test_words_agree_with_interval_and_p(values, metric, data):
+    spec = METRICS[metric]
+    reference = data.draw(st.integers(0, len(values) - 1))
+    found = compared(values, reference, spec)
+    assert [one.words == "reference" for one in found] == [place == reference for place in range(len(values))]
+    for one in found:
+        outside = one.low > 0 or one.high < 0
+        better = (one.mean > 0) == spec.larger_is_better
+        assert outside == (one.p < 0.05) == (one.words in ("better", "worse"))
+        assert not outside or one.words == ("better" if better else "worse")
+        assert math.isnan(one.p) or one.low <= one.mean <= one.high
+        assert one.n > 1 or one.words in ("reference", "1 seed cannot tell")
 
 
-@given(PS)
-def test_holm_is_between_the_raw_and_bonferroni(ps):
-    for raw, corrected in zip(ps, holm(ps), strict=True):
-        assert raw <= corrected <= min(1.0, raw * len(ps))
+@given(FAMILY, st.sampled_from(["ece", "accuracy"]))
+def test_the_best_is_a_leader_and_no_leader_is_worse(values, metric):
+    spec = METRICS[metric]
+    means = [np.mean(list(own.values())) for own in values]
+    best = int(np.argmax(means) if spec.larger_is_better else np.argmin(means))
+    found = leaders(values, spec)
+    assert found[best]
+    for leads, one, mean in zip(found, compared(values, best, spec), means, strict=True):
+        alike = f"{mean:.2f}" == f"{means[best]:.2f}"
+        assert leads == (alike or (one.n > 1 and one.words != "worse"))
+
+
+def test_a_family_is_corrected_by_the_number_of_its_comparisons():
+    """Three differ from the reference, one of them as another does, and one is equal to it: two comparisons."""
+    base = {1: 5.0, 2: 6.0, 3: 7.0, 4: 8.0}
+    steps = [(1.0, 1.5, 1.2, 1.4), (1.0, 1.5, 1.2, 1.4), (0.2, -0.1, 0.3, 0.1), (0.0, 0.0, 0.0, 0.0)]
+    values = [base, *({seed: base[seed] + step for seed, step in enumerate(own, start=1)} for own in steps)]
+    values[2] = dict(values[1])
+    found = compared(values, 0, METRICS["ece"])
+    alone = stats.ttest_rel(list(values[1].values()), list(base.values()))
+    interval = alone.confidence_interval(1 - 0.05 / 2)
+    assert found[1].p == pytest.approx(2 * alone.pvalue)
+    assert (found[1].low, found[1].high) == pytest.approx((interval.low, interval.high))
+    assert found[2] == found[1]
+    assert [one.words for one in found] == ["reference", "worse", "worse", "within seed noise", "within seed noise"]
+
+
+def test_two_seeds_of_many_cannot_tell():
+    """t(1) at 0.05 / 35 is 445: with any spread at all no ECE of a few percent could pass."""
+    values = [{1: 2.0 + 0.1 * place, 2: 2.3 + 0.11 * place} for place in range(36)]
+    words = [one.words for one in compared(values, 0, METRICS["ece"])]
+    assert set(words) == {"reference", "within seed noise", "2 seeds cannot tell"}
+    assert words[35] == "2 seeds cannot tell"
+
+
+def test_the_interval_of_a_mean():
+    values = np.array([1.0, 2.5, 4.0, np.nan])
+    expected = stats.ttest_1samp(values[:3], 0).confidence_interval(0.95)
+    assert mean_interval(values) == pytest.approx((2.5, expected.low, expected.high, 3))
+    np.testing.assert_equal(mean_interval(np.array([3.0])), (3.0, math.nan, math.nan, 1))

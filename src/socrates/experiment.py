@@ -194,9 +194,7 @@ class Experiment:
 
     def readable_name(self, options: str = "") -> str:
         """How the names of all runs of these parts begin, whatever their options."""
-        parts = "-".join((self.dataset.name, self.model.name, self.method.name))
-        allowed = re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", parts + options)  # some file system forbids the others
-        return allowed.encode()[:LONGEST_NAME].decode(errors="ignore")
+        return directory_name("-".join((self.dataset.name, self.model.name, self.method.name)) + options)
 
     def changed(self, kind: Kind) -> dict[str, Value]:
         """The options of the dataset, model or method that are not at their defaults.
@@ -224,6 +222,15 @@ class Experiment:
         parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in KINDS}
         settings = {**plain["optimization"], "milestones": tuple(plain["optimization"]["milestones"])}
         return cls(**{**plain, **parts, "optimization": Optimization(**settings)})
+
+
+def directory_name(words: str) -> str:
+    """The words with what no file system forbids, and no longer than all of them allow.
+
+    >>> directory_name("folder:my/images")
+    'folder_my_images'
+    """
+    return re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", words).encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
 def resolve(experiment: Experiment, described: data.Entry | None = None, *, trust_code: bool = True) -> Experiment:

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
-from socrates.experiment import CHOICES, Experiment, Part, resolve
+from socrates.experiment import CHOICES, Experiment, Part, Value, resolve
 from socrates.files import named_errors, replace_text, replacing, to_json, write_json
 
 Array = NDArray[Any]
@@ -355,17 +355,19 @@ class Run:
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
 
 
-# Options of methods that version 0.1.0 did not write where they were at its defaults, which are others now.
-DEFAULTS_THEN: dict[str, dict[str, float]] = {"mc": {"virtual_rate": 0.1}}
+# What methods of version 0.1.0 did that they no longer do by default, as options. CCL-SC's can be read only: it tells
+# its runs apart, and no method takes it.
+THEN: dict[str, dict[str, Value]] = {"mc": {"virtual_rate": 0.1}, "ccl_sc": {"queues_by": "model"}}
 
 
 def read_experiment(plain: dict[str, Any]) -> Experiment:
     """The experiment of a file, with every option filled in, whichever version wrote it."""
     experiment = Experiment.from_json(plain)
     method = experiment.method
-    earlier = DEFAULTS_THEN.get(method.name, {})
-    then = replace(experiment, method=Part(method.name, **{**earlier, **dict(method.options)}))
-    return resolve(then, trust_code=False)
+    if "choose" not in plain:  # 0.1.0 had no choice
+        earlier = THEN.get(method.name, {})
+        experiment = replace(experiment, method=Part(method.name, **{**earlier, **dict(method.options)}))
+    return resolve(experiment, trust_code=False)
 
 
 def _is_number(value: object) -> bool:

@@ -1,10 +1,23 @@
 """The answer of an audit in two sentences: can the confidence be trusted, and what would make it better."""
 
-from socrates.report.vocabulary import scaler_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from socrates.experiment import Part
+from socrates.records import Evaluation
+from socrates.report.answer import FEW, Answer, Estimate, Line, listed, p_value
+from socrates.report.results import Results
+from socrates.report.vocabulary import USUAL_READING, scaler_of
 
 from .judge import Judgement
+from .pairs import compare
+
+if TYPE_CHECKING:
+    from .run import Audit
 
 LEVEL = 0.05  # of the test
+INTERVALS = "Intervals are 95 % over the choice of the rows."
 SLIGHT = 0.01  # an ECE above its floor by less is no reason to worry
 
 
@@ -15,14 +28,68 @@ def answer(judged: Judgement) -> tuple[str, str]:
 
 def verdict(judged: Judgement) -> str:
     """Whether the file is calibrated: by the test, its ECE and floor, and the sign of the gap."""
+    return f"{state(judged)}: {evidence(judged)}."
+
+
+def state(judged: Judgement) -> str:
+    """Whether the file is calibrated, in a few words."""
+    if judged.test.p_value >= LEVEL:
+        rows = f"{len(judged.sample):,} rows" if len(judged.sample) > 1 else "1 row"
+        return f"{judged.label} is calibrated as far as {rows} can tell"
+    slight = judged.values["ece"] - judged.floor < SLIGHT
+    return f"{judged.label} {'is slightly miscalibrated' if slight else 'is not calibrated'}"
+
+
+def evidence(judged: Judgement) -> str:
+    """The numbers behind it: ECE, floor, p and, if it is not calibrated, the direction."""
     ece, floor, p = judged.values["ece"], judged.floor, judged.test.p_value
     measured = f"its ECE is {percent(ece)}, where chance alone gives a calibrated model {percent(floor)}"
     measured += f" ({p_value(p)})"
-    if p >= LEVEL:
-        rows = f"{len(judged.sample):,} rows" if len(judged.sample) > 1 else "1 row"
-        return f"{judged.label} is calibrated as far as {rows} can tell: {measured}."
-    extent = "is slightly miscalibrated" if ece - floor < SLIGHT else "is not calibrated"
-    return f"{judged.label} {extent}: {measured}, and it is {judged.direction}."
+    return measured if p >= LEVEL else f"{measured}, and it is {judged.direction}"
+
+
+def answer_of(made: Audit) -> Answer:
+    """The answer of a whole audit in the shape of a report's: its files are the lines, the lowest ECE first.
+
+    Intervals are those over resampled rows; a file leads if its rows, paired with those of the lowest, cannot tell it
+    apart.
+    """
+    files = sorted(made.files, key=ece_of)
+    best = files[0]
+    found = made.differences if best is made.files[0] else compare(files)[0]
+    worse = {one.label: one.low > 0 for one in found if one.metric == "ece"}
+    lines = tuple(line_of(one, one is best or not worse.get(one.label, True)) for one in files)
+    remark = f"{evidence(best)}."
+    if len(files) == 1:
+        return Answer(f"{state(best)}.", (f"{remark[0].upper()}{remark[1:]}", remedy(best)), lines, INTERVALS)
+    names = [line.label for line in lines if line.leader]
+    headline = f"{listed(names, 'or')} is the best calibrated."
+    if len(names) > FEW:
+        headline = f"No single winner: {len(names)} of {len(lines)} files may be the best calibrated."
+    if not found:
+        headline = f"{best.label} has the lowest ECE, {percent(ece_of(best))}."
+    return Answer(headline, (verdict(best), remedy(best)), lines, made.not_compared or INTERVALS)
+
+
+def ece_of(judged: Judgement) -> float:
+    """The expected calibration error of a file."""
+    return judged.values["ece"]
+
+
+def line_of(one: Judgement, leader: bool) -> Line:
+    """A file as a row of the forest plot, in percent."""
+    ece, accuracy = (
+        Estimate(100 * one.values[name], 100 * one.intervals[name].low, 100 * one.intervals[name].high, len(one.sample))
+        for name in ("ece", "accuracy")
+    )
+    return Line(one.label, results_of(one), "none", USUAL_READING, ece, accuracy, 100 * one.floor, leader)
+
+
+def results_of(one: Judgement) -> Results:
+    """A file as the report's figures take it: a method that was measured once."""
+    numbers = {**one.values, "ece_floor": one.floor}
+    evaluation = Evaluation(0, len(one.bins.count), False, {"none": {"test": {"plain": numbers}}})
+    return Results(one.label, Part(one.label), [evaluation], bins=lambda split, reading: [one.bins])
 
 
 def remedy(judged: Judgement) -> str:
@@ -62,12 +129,3 @@ def percent(share: float) -> str:
     '3.12 %'
     """
     return f"{100 * share:.2f} %"
-
-
-def p_value(p: float) -> str:
-    """A p-value as it is printed.
-
-    >>> p_value(0.2345), p_value(0.000999)
-    ('p = 0.23', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

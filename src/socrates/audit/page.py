@@ -7,30 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from socrates import scaling
-from socrates.experiment import Part
-from socrates.records import Evaluation
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
 from socrates.report.markup import asset
 from socrates.report.page import composed, methods_of, page_of, write_page
-from socrates.report.results import Results
 from socrates.report.style import MARKERS, Style
 from socrates.report.tables import to_html, write_table
 from socrates.report.vocabulary import COLOURS, USUAL_READING
 
-from .answer import answer
+from .answer import answer, results_of
 from .judge import Judgement
 from .run import Audit
 from .tables import shown_tables, tables_of
 
 LEAD = "How far the confidence of these predictions can be trusted, whatever made them."
-
-
-def results_of(one: Judgement) -> Results:
-    """A file as the report's figures take it: a method that was measured once."""
-    numbers = {**one.values, "ece_floor": one.floor}
-    evaluation = Evaluation(0, len(one.bins.count), False, {"none": {"test": {"plain": numbers}}})
-    return Results(one.label, Part(one.label), [evaluation], bins=lambda split, reading: [one.bins])
 
 
 def look_of(labels: Sequence[str]) -> dict[str, Style]:

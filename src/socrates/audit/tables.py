@@ -52,7 +52,7 @@ def metrics_table(files: Sequence[Judgement]) -> Table:
             if name == "ece":
                 floor = METRICS["ece_floor"]
                 cells = [Cell(floor.factor * one.floor, form=floor.form), *[Cell(math.nan)] * 2]
-                rows.append(Row((one.label, f"{spec.short} by chance (%)"), (*cells, floor.meaning)))
+                rows.append(Row((one.label, floor.head), (*cells, floor.meaning)))
     return Table("metrics", "Metrics", ("File", "Metric", "Value", "95 % from", "95 % to", "Meaning"), tuple(rows))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from .options import ManyRuns, Named, RunFolder, Training, Where
+from .output import in_lines
 
 if TYPE_CHECKING:
     from socrates.experiment import Experiment
@@ -277,5 +278,6 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
 
 def overview() -> str:
     """Each command with the first line of what it says of itself."""
-    lines = [f"  {name:12s}{(inspect.getdoc(kind) or '').splitlines()[0]}" for name, (kind, _) in COMMANDS.items()]
+    firsts = {name: (inspect.getdoc(kind) or "").splitlines()[0] for name, (kind, _) in COMMANDS.items()}
+    lines = [in_lines(f"  {name:12s}{first}", indent=14 * " ") for name, first in firsts.items()]
     return "\n".join(["usage: socrates COMMAND ...", "", *lines, "", "socrates COMMAND --help tells more."])

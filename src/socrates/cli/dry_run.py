@@ -66,12 +66,10 @@ def show_plan(plan: Plan, options: Reproduce) -> None:
         for run in plan.runs:
             rows.setdefault((setting_of(run).title, method_label(run)), []).append(run)
     show_rows(heads, rows | {("all", ""): plan.runs}, missing, found, options)
-    parts = [cost(run) for run in missing]
+    parts = [cost(run, sizes_of(run, options.data)) for run in missing if run in found.seconds]
     samples, updates = sum(one.samples for one in parts), sum(one.parameters * one.steps for one in parts)
-    show(
-        f"{len(missing)} of {len(plan.runs)} runs are missing: {samples:,} samples seen in training, "
-        f"{updates:.3g} parameter-updates (parameters times steps)"
-    )
+    work = f"{samples:,} samples seen in training, {updates:.3g} parameter-updates (parameters times steps)"
+    show(f"{len(missing)} of {len(plan.runs)} runs are missing" + (f": {work}" if parts else ""))
     show_total(missing, found, options)
     if len(plan.recipes) > 1:
         name = next(iter(plan.recipes))
@@ -87,11 +85,13 @@ def show_rows(
 ) -> None:
     """A table: what is missing of the runs of each row, and what that takes."""
     absent = set(missing)
+    known = {run: disk(run, options.keep_weights, sizes_of(run, options.data)).kept for run in found.seconds}
     table = table_of("", heads, ("runs", "missing", "time", "disk"))
     for words, runs in rows.items():
         own = [run for run in runs if run in absent]
-        time = spoken(found.together(own, at_once(options))) if own else ""
-        kept = size_of(sum(disk(run, options.keep_weights).kept for run in own)) if own else ""
+        timed = [run for run in own if run in known]
+        time = spoken(found.together(timed, at_once(options))) if timed else ""
+        kept = size_of(sum(known[run] for run in timed)) if timed else ""
         table.add_row(*map(Text, words), str(len(runs)), str(len(own)), time, kept)
     console.print(table)
 

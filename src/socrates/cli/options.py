@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import re
 import shlex
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .output import console
+from .output import console, in_lines
 
 if TYPE_CHECKING:
     from socrates.experiment import Experiment, Optimization, Value
@@ -131,7 +132,8 @@ def parse(kind: type, words: Sequence[str], prog: str) -> Any:
         kind = with_options(kind, words)
     words = ["--help"] if {"-h", "--help"} & set(words) else words
     try:
-        options, rest = tyro.cli(kind, args=list(words), prog=prog, return_unknown_args=True)
+        told = in_lines(inspect.getdoc(kind) or "", indent="  ")  # lines that begin with a letter would be joined
+        options, rest = tyro.cli(kind, args=list(words), prog=prog, description=told, return_unknown_args=True)
     except BrokenPipeError:
         console.on_broken_pipe()  # whoever reads the help has seen enough, as `head` does: this ends quietly
         raise

@@ -1,14 +1,17 @@
 """`socrates report`, and what makes runs and reports them: `socrates quickstart | reproduce`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.markdown import Markdown
+from rich.text import Text
 
 from socrates.engine.studies.display import StudyDisplay
 from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
 from socrates.quickstart import quickstart
+from socrates.report.answer import Answer, over_settings
 from socrates.report.figures.compose import Width
 from socrates.report.write import Written, write_report
 
@@ -20,7 +23,9 @@ from .output import console, show
 
 def run_report(options: Report) -> None:
     """`socrates report`."""
-    show_written(make_report(options.runs, options.out, options.title, options.width))
+    written = make_report(options.runs, options.out, options.title, options.width)
+    show_answers(written.answers)
+    show_written(written)
 
 
 def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "full") -> Written:
@@ -28,6 +33,18 @@ def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "
     with console.status("reading runs") as status:
         told = {"command": command_of, "published": published, "caveats": CAVEATS, "progress": status.update}
         return write_report(roots, out, title=title, width=width, **told)
+
+
+def show_answers(answers: Mapping[str, Answer]) -> None:
+    """What the report says first: all of it for one setting, the headlines of several."""
+    console.print()
+    for heading, one in answers.items():
+        console.print(Text(f"{heading}: {one.headline}" if len(answers) > 1 else one.headline, "bold"))
+        for sentence in (*one.sentences, one.verdict) if len(answers) == 1 else ():
+            console.print(Text(sentence))
+    if over := over_settings(answers):
+        console.print(Text(over))
+    console.print()
 
 
 def show_written(written: Written) -> None:
@@ -48,6 +65,7 @@ def run_quickstart(options: Quickstart) -> None:
     for path in written.files:
         if path.name in ("reliability.png", "pareto-test.png"):
             show(f"picture: {path}")
+    show_answers(written.answers)
     show_written(written)
 
 

@@ -1,11 +1,12 @@
 """`socrates train | evaluate | show`: one run; `socrates list`: what there is to choose from."""
 
-import json
 import math
+import shlex
 from dataclasses import replace
 from typing import Any
 
 from rich.table import Column, Table
+from rich.text import Text
 
 from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
@@ -16,7 +17,7 @@ from socrates.experiment import Experiment
 from socrates.names import first_line
 from socrates.predictor import MODEL_FILE, read_file
 from socrates.records import Evaluation, Run
-from socrates.report.vocabulary import METRICS
+from socrates.report.vocabulary import METRICS, READINGS, USUAL_READING, scaler_of
 
 from .commands import Evaluate, List, Show, Train
 from .options import command_of
@@ -33,10 +34,28 @@ def run_train(options: Train) -> None:
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
     how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
     run = train(options.named_experiment(options.seed), options.out, **place, **how)
+    show_results(run)
+    show(f"socrates show {shlex.quote(str(run.directory))}", "all of it: ")
     if (run.directory / MODEL_FILE).is_file():
-        show(f"use it: socrates predict {run.directory} IMAGES ..., or socrates.load({str(run.directory)!r}) in Python")
+        show(f"socrates predict {shlex.quote(str(run.directory))} IMAGES ...", "use it: ")
+        show(f"socrates.load({str(run.directory)!r})", "in Python: ")
     elif kept != "none":
         show("it was trained without keeping its weights: --again trains it anew and keeps them")
+
+
+def show_results(run: Run) -> None:
+    """Accuracy and ECE on the test set, as trained and as the kept model answers, with the part that is chance."""
+    evaluation, ways = run.evaluation(), {"as trained": ("none", USUAL_READING)}
+    if (run.directory / MODEL_FILE).is_file():
+        about = read_file(run.directory / MODEL_FILE)[0]
+        if (about.scaler or "none") != "none":
+            ways[f"after {scaler_of(about.scaler).long}"] = (about.scaler, about.reading or USUAL_READING)
+    for words, (scaler, reading) in ways.items():
+        accuracy, ece, chance = (
+            100 * evaluation.value(scaler, "test", reading, name) for name in ("accuracy", "ece", "ece_floor")
+        )
+        told = f"accuracy {accuracy:.2f} %, ECE {ece:.2f} % (a perfectly calibrated model: {chance:.2f} % by chance)"
+        show(f"{told}, {words}", "test set: ")
 
 
 def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
@@ -76,14 +95,22 @@ def run_evaluate(options: Evaluate) -> None:
 
 
 def evaluation_table(evaluation: Evaluation) -> Table:
-    """The test metrics of each scaler and reading, narrow enough for any terminal."""
+    """The test metrics of each scaler, in a line for all readings that agree; narrow enough for any terminal."""
     title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; Acc to CW-ECE in %"
-    table = table_of(title, ("scaling", "reading"), tuple(metric.short for metric in METRICS.values()))
+    several = evaluation.unknown_class
+    heads = ("scaling", "reading") if several else ("scaling",)
+    table = table_of(title, heads, tuple(metric.short for metric in METRICS.values()))
+    names = {name: scaler_of(name) for name in evaluation.results}
     for scaler, splits in evaluation.results.items():
+        lines: dict[tuple[str, ...], list[str]] = {}
         for reading in splits["test"]:
             values = evaluation.values(scaler, "test", reading)
-            cells = [f"{metric.factor * values[name]:{metric.form}}" for name, metric in METRICS.items()]
-            table.add_row(scaler, reading, *cells)
+            cells = tuple(f"{metric.factor * values[name]:{metric.form}}" for name, metric in METRICS.items())
+            lines.setdefault(cells, []).append(reading)
+        for cells, readings in lines.items():
+            alike = "all four" if len(readings) == len(READINGS) else "\n".join(readings)
+            table.add_row(names[scaler].short or "none", *([alike] if several else []), *cells)
+    table.caption = ", ".join(f"{one.short}: {one.long}" for one in names.values() if one.short)
     return table
 
 
@@ -110,14 +137,44 @@ def run_show(options: Show) -> None:
     experiment, records = run.experiment, run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
-    console.print_json(json.dumps(experiment.to_json()))
+    console.print(experiment_table(experiment))
     if records:
         console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
     if (run.directory / "evaluation.json").is_file():
+        console.print()
         console.print(evaluation_table(run.evaluation()))
+        console.print()
     if (run.directory / MODEL_FILE).is_file():
         about = read_file(run.directory / MODEL_FILE)[0]
         reading = f", reading {about.reading}" if about.reading else ""
         show(f"epoch {about.epoch}, scaler {about.scaler}{reading}; {about.certificate or 'no certificate'}", "model: ")
-    show("repeat it with:")
-    show(f"  {command_of(experiment)}")
+    show(command_of(experiment), "again: ")
+
+
+def experiment_table(experiment: Experiment) -> Table:
+    """What was asked for, in words: a line for each part, what was left empty left out."""
+    table = Table.grid(Column(style="bold", no_wrap=True), "", padding=(0, 2, 0, 0))
+    rest: dict[str, Any] = {}
+    for name, value in experiment.to_json().items():
+        if not isinstance(value, dict):
+            rest[name] = value
+        elif "options" in value:
+            options = in_words(value["options"])
+            table.add_row(name, Text(f"{value['name']}{': ' if options else ''}{options}"))
+        else:
+            table.add_row(name, Text(in_words(value)))
+    table.add_row("run", Text(in_words(rest)))
+    return table
+
+
+def in_words(values: dict[str, Any]) -> str:
+    """Names and values as a person lists them.
+
+    >>> in_words({"batch_size": 64, "augment": True, "milestones": [], "start": ""})
+    'batch size 64, augment yes'
+    """
+    told = {True: "yes", False: "no"}
+    kept = {name: value for name, value in values.items() if value not in (None, "", [], ())}
+    return ", ".join(
+        f"{name.replace('_', ' ')} {told[value] if isinstance(value, bool) else value}" for name, value in kept.items()
+    )

@@ -98,10 +98,6 @@ class Contrastive(CrossEntropy):
             raise RuntimeError(
                 "ccl_sc has no encoder to load into: call start_epoch(epoch, model) before load_state_dict"
             )
-        elif f"{prefix}encoder.head.weight" not in saved:
-            raise RuntimeError(
-                "ccl_sc of an earlier version saved it: its encoder has no head, other answers filled its queues"
-            )
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
@@ -116,7 +112,7 @@ def momentum_encoder(model: Classifier) -> Classifier:
 def follow(encoder: nn.Module, model: nn.Module, momentum: float) -> None:
     """Move each tensor of the encoder to `momentum * itself + (1 - momentum) * the model's`; counters are copied.
 
-    Each part of it trains or evaluates as the model's does: without dropout it would err too rarely to fill a queue.
+    Each part of it trains or evaluates as the model's does, as in the original: see docs/fidelity.md.
     """
     mine, theirs = encoder.state_dict(), model.state_dict()
     smooth = [name for name, value in mine.items() if value.is_floating_point()]

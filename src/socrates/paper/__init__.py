@@ -1,1 +1,1 @@
-"""The paper's settings, hyperparameters and printed numbers, as data."""
+"""The paper's settings, hyperparameters and printed numbers as data, and its tables and figures made anew."""

@@ -15,9 +15,9 @@ METHODS_OF_PAPER: dict[str, str] = {
 }
 WHICH_MC = (  # for every output with both
     f"The paper's MC is {METHODS['ce_dece']}: cross-entropy + DECE / 2 on training batches, without meta-learning. "
-    f"{METHODS['mc']} is the method of that name's publication; the paper has no numbers for it, and it is trained "
-    f"with the same batch size."
+    f"{METHODS['mc']} is the method of that name's publication; the paper has no numbers for it."
 )
+WHICH_FINAL_MC = f"{WHICH_MC} It is trained with the batch size of {METHODS['ce_dece']}."  # where nothing is searched
 
 # From the paper's symbols to our options; MB is the batch size of the optimization. Left out: E_s where it is 0 for
 # every setting, and Mdim, the width of the features, which the architecture decides.

@@ -14,7 +14,7 @@ from ..report.tables import Table, write_table
 from ..report.vocabulary import METHODS, SYMBOLS
 from ..report.write import noted
 from . import figures, tables
-from .grid import METHODS_OF_PAPER, WHICH_MC, final_choice, final_experiment, tuning_experiments
+from .grid import METHODS_OF_PAPER, WHICH_FINAL_MC, final_choice, final_experiment, tuning_experiments
 from .recipe_data import RecipeData, Scale, Wanted, gather
 from .settings import SEEDS, SETTINGS, find_setting
 from .weight_norm import weight_norms
@@ -123,14 +123,18 @@ class Recipe:
     settings: tuple[str, ...] = tuple(SETTINGS)
 
     def wanted(self, settings: Sequence[str], scale: Scale, seeds: Sequence[int] | None = None) -> Wanted:
-        """The runs it needs, by setting and column, one a seed; the paper's settings and seeds if none are given."""
+        """The runs it needs, by setting and column, one a seed; the paper's settings and seeds if none are given.
+
+        Columns of the paper that a scale makes the same run stand there once, under the first of their headings.
+        """
         found: Wanted = {}
         for setting in [find_setting(name) for name in settings or self.settings]:
             own = seeds or (scale.search_seeds(setting) if self.columns is searched else SEEDS)
-            found[setting.name] = {
-                title: [resolve(scale.experiment(setting.name, replace(experiment, seed=seed))) for seed in own]
-                for title, experiment in self.columns(setting.name).items()
-            }
+            columns, first = found.setdefault(setting.name, {}), dict[Experiment, Experiment]()
+            for title, paper in self.columns(setting.name).items():
+                runs = [resolve(scale.experiment(setting.name, replace(paper, seed=seed))) for seed in own]
+                if first.setdefault(runs[0], paper) == paper:
+                    columns[title] = runs
         return found
 
 
@@ -228,9 +232,10 @@ def write_recipes(
         missing |= {skipped.directory: skipped for skipped in absent}
         if data.groups:
             written[name] = []
-            both = all({METHODS["mc"], METHODS["ce_dece"]} <= columns.keys() for columns in data.groups.values())
-            note = with_idle(scale.note, {scale.title(one): list(own.values()) for one, own in data.groups.items()})
-            foot = " ".join(filter(None, (note, WHICH_MC if both else "")))
+            both = any({METHODS["mc"], METHODS["ce_dece"]} <= columns.keys() for columns in data.groups.values())
+            groups = tables.chosen(data) if recipe.columns is searched else data.groups
+            note = with_idle(scale.note, {scale.title(one): list(own.values()) for one, own in groups.items()})
+            foot = " ".join(filter(None, (note, WHICH_FINAL_MC if both else "")))
             for made in recipe.make(data, name):
                 if isinstance(made, Table):
                     written[name] += write_table(noted(made, note), out / "tables")

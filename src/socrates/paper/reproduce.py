@@ -9,7 +9,7 @@ from .. import pareto
 from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check
 from ..engine.studies.runs import StudyError, run_all
-from ..experiment import Experiment
+from ..experiment import Experiment, directory_name
 from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
 from .recipe_data import Scale, Wanted
@@ -85,7 +85,8 @@ def plan(
     chosen: Scale = PaperScale() if scale == "paper" else LaptopScale(dataset)
     chosen = AsReleased(chosen) if as_released else chosen
     wanted = {name: recipe.wanted(settings, chosen, seeds) for name, recipe in recipes.items()}
-    made = Plan(recipes, wanted, chosen, Path(out) / chosen.name / (dataset if dataset != "digits" else ""), rule)
+    folder = Path(out) / chosen.name / ("" if dataset == "digits" else directory_name(dataset))
+    made = Plan(recipes, wanted, chosen, folder, rule)
     for run in made.runs[:1]:
         check(run)
     return made

@@ -1,7 +1,9 @@
 """How large a reproduction is: the paper's own settings, or stand-ins that fit a laptop."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from ..data import num_training_images
 from ..experiment import Experiment, Optimization, Part, Value
 from .settings import SETTINGS, PaperSetting
 
@@ -9,7 +11,7 @@ from .settings import SETTINGS, PaperSetting
 # before CCL-SC starts, and its queue of errors stays empty.
 LAPTOP_EPOCHS = 24
 LABEL_NOISE = 0.3  # of digits, which are too easy for an unknown class otherwise
-LAPTOP_IMAGES = 2_000  # of a data set that is larger than digits
+LAPTOP_IMAGES = 2_000  # of another data set, if it has so many
 BATCH_DIVISOR = 4
 SMALLEST_QUEUE = 20  # a little more than a batch of CCL-SC
 STAND_INS: dict[str, Part] = {
@@ -67,10 +69,11 @@ class LaptopScale:
     name: str = "laptop"
     compares: bool = False
 
-    @property
+    @cached_property
     def num_images(self) -> int:
-        """To train with: what digits has, some of the others."""
-        return 300 if self.dataset == "digits" else LAPTOP_IMAGES
+        """To train with: what digits has, some of the others, all of one's own where they are few."""
+        own = 300 if self.dataset == "digits" else num_training_images(self.dataset)
+        return min(LAPTOP_IMAGES, own or LAPTOP_IMAGES)
 
     @property
     def note(self) -> str:
@@ -96,7 +99,7 @@ class LaptopScale:
             dataset=Part(self.dataset, label_noise=LABEL_NOISE) if self.dataset == "digits" else Part(self.dataset),
             model=STAND_INS[setting],
             method=self._method(setting, experiment.method),
-            num_train=None if self.dataset == "digits" else self.num_images,
+            num_train=None if self.num_images < LAPTOP_IMAGES else LAPTOP_IMAGES,
             keep_every=LAPTOP_EPOCHS,
             optimization=optimization,
         )

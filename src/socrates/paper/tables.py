@@ -1,5 +1,6 @@
 """The paper's nine tables from runs: our numbers, and beneath them the published ones with their caveats."""
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from .. import pareto
+from ..engine.studies.cost import feature_width
+from ..experiment import Value
 from ..records import Evaluation
 from ..report.compare import Block, Compared, compare
 from ..report.results import Results
@@ -16,10 +19,11 @@ from ..report.tables import NOTHING, Row, Table
 from ..report.vocabulary import SPLITS, short, with_scaler
 from ..report.vocabulary import SYMBOLS as GREEK
 from .compare import METRICS, printed
-from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_MC
+from .grid import METHODS_OF_PAPER, SYMBOLS, WHICH_FINAL_MC, WHICH_MC
 from .published import CAVEATS, find
 from .recipe_data import RecipeData
 from .refit import UNREGULARISED, with_unregularised
+from .released import AsReleased
 from .settings import SETTINGS
 
 EPOCHS = (25, 50, 75, 100, 150, 200, 250, 300)  # of the sensitivity and ablation tables
@@ -27,7 +31,11 @@ SCALERS = ("none", "temperature", "matrix", "vector")  # in the paper's order
 
 # Symbols of the table that were not searched, and our options: E_s of methods with one phase, CCL-SC's features.
 FIXED = {name: {"E_s": "start_epoch"} for name in ("socrates", "focal", "flsd", "brier", "ce_dece")}
-FIXED["ccl_sc"] = {"Mdim": ""}
+FIXED["ccl_sc"] = {"Mdim": "Mdim"}
+
+UNREGULARISED_NOTE = (
+    "MS and VS are regularised; those without regularisation, fitted to the same logits, are as the paper's were."
+)
 
 # Methods are columns, whatever their number, as in the paper.
 compare_as_printed = partial(compare, metrics=tuple(METRICS), caveats=CAVEATS, across="methods")
@@ -60,7 +68,7 @@ def performance(data: RecipeData, name: str) -> list[Table]:
         blocks.append(Block((data.scale.title(setting),), columns))
     split = "val" if name == "validation" else "test"
     title = f"{SPLITS[split]} set performance {'with post-hoc scaling' if posthoc else 'at the last epoch'}"
-    notes = [] if posthoc else [WHICH_MC]
+    notes = [UNREGULARISED_NOTE if posthoc else WHICH_FINAL_MC]
     return [compare_as_printed(name, title, ("Setting",), blocks, split=split, notes=notes)]
 
 
@@ -95,12 +103,13 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
 def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     """What the Pareto rule chooses from each method's grid on validation data, and what the paper chose."""
     rows: list[Row] = []
+    best = chosen(data)
     for title, method in METHODS_OF_PAPER.items():
-        chosen = [_chosen(title, groups, data.rule) for groups in data.groups.values()]
+        values = [_values(own[title], data) if title in own else {} for own in best.values()]
         for symbol, option in (SYMBOLS.get(method, {"MB": "batch_size"}) | FIXED.get(method, {})).items():
             none = "0" if symbol == "E_s" else NOTHING  # of a method with one phase
             rows.append(
-                Row((title, symbol, "ours"), tuple(own.get(option, none) if own else NOTHING for own in chosen))
+                Row((title, symbol, "ours"), tuple(own.get(option, none) if own else NOTHING for own in values))
             )
             cells = [find(name, setting, method, symbol) for setting in data.groups]
             if data.scale.compares and any(cells):
@@ -109,14 +118,27 @@ def hyperparameters(data: RecipeData, name: str) -> list[Table]:
     notes = (
         "Ours: on the Pareto front of mean validation error and ECE, the point nearest to the origin by the rule "
         f"{_rule(data)}, ties by CW-ECE; candidates with a collapsed run are not ranked.",
-        "Published values with * were taken from the method's own publication, without a search; there ours is "
-        "that point too.",
         WHICH_MC,
         "E_s is 0 where a method has one phase; Mdim, the width of CCL-SC's features, is that of the architecture.",
     )
+    if data.scale.compares:
+        notes += (
+            "Published values with * were taken from the method's own publication, without a search; there ours is "
+            "that point too.",
+        )
     heads = ("Method", "Hyperparameter", "Source", *map(data.scale.title, data.groups))
-    shown = notes if data.scale.compares else notes[:1]
-    return [Table(name, "Final hyperparameters", heads, tuple(rows), shown)]
+    return [Table(name, "Final hyperparameters", heads, tuple(rows), notes)]
+
+
+def chosen(data: RecipeData) -> dict[str, dict[str, Results]]:
+    """By setting and method, the candidate that the Pareto rule takes; none where all have collapsed."""
+    found: dict[str, dict[str, Results]] = {}
+    for setting, groups in data.groups.items():
+        for title in METHODS_OF_PAPER:
+            own = {name: group for name, group in groups.items() if name.rpartition(" ")[0] == title}
+            best = _best(own, max((len(group.epochs) for group in own.values()), default=0), data.rule)
+            found.setdefault(setting, {}).update({title: replace(own[best], label=title)} if best else {})
+    return found
 
 
 def _rule(data: RecipeData) -> str:
@@ -134,12 +156,15 @@ def _best(groups: Mapping[str, Results], epoch: int, rule: str) -> str | None:
     return pareto.best(points, points.__getitem__, rule) if points else None
 
 
-def _chosen(method: str, groups: Mapping[str, Results], rule: str) -> dict[str, str]:
-    """The hyperparameters of the method's best candidate, as they are printed."""
-    own = {title: group for title, group in groups.items() if title.rpartition(" ")[0] == method}
-    best = _best(own, max((len(group.epochs) for group in own.values()), default=0), rule)
-    experiment = own[best].experiment if best else None
+def _values(group: Results, data: RecipeData) -> dict[str, str]:
+    """The hyperparameters of a candidate, as they are printed."""
+    experiment = group.experiment
     if experiment is None:
         return {}
-    values = {**dict(experiment.method.options), "batch_size": experiment.optimization.batch_size}
+    values: dict[str, Value] = {**dict(experiment.method.options), "batch_size": experiment.optimization.batch_size}
+    if experiment.method.name == "ccl_sc":
+        if isinstance(data.scale, AsReleased):
+            values["weight"] = values["temperature"]  # what the released code calls w
+        with contextlib.suppress(ValueError, OSError, ImportError):  # its data are not there now
+            values["Mdim"] = feature_width(experiment)
     return {option: short(value) for option, value in values.items()}

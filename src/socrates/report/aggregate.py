@@ -2,7 +2,7 @@
 
 import dataclasses
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -89,7 +89,18 @@ def find_runs(roots: Path | str | Iterable[Path | str]) -> list[Path]:
     for root in given:
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is no folder: give a run directory or a folder of them")
-    return sorted({path.parent for root in given for path in root.rglob("experiment.json")})
+    found = [folder for root in given for folder in _folders(root) if (folder / "experiment.json").is_file()]
+    return sorted({folder.resolve(): folder for folder in reversed(found)}.values())
+
+
+def _folders(root: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """A folder and all below it, those that are linked as well; a link that leads back up is not followed."""
+    real = root.resolve()
+    if real not in above:
+        yield root
+        for child in root.iterdir():
+            if child.is_dir():
+                yield from _folders(child, above | {real})
 
 
 def read_runs(directories: Iterable[Path], logits: bool = False) -> tuple[list[RunData], list[Skipped]]:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .results import Results
-from .statistics import mean_std
+from .statistics import leaders, mean_std
 from .tables import DAGGER, Cell, Row, Table, emphasis
 from .vocabulary import COMPARED, METRICS, USUAL_READING, Metric
 
@@ -39,6 +39,13 @@ class Compared:
     scaler: str = "none"
     reading: str = USUAL_READING
     printed: Mapping[str, Printed | None] = field(default_factory=dict)  # by metric
+
+    def by_seed(self, spec: Metric, split: str = "test") -> dict[int, float]:
+        """A metric of each seed, in the unit that is printed."""
+        if self.results is None:
+            return {}
+        values = spec.factor * self.results.values(spec.name, self.scaler, split, self.reading)
+        return dict(zip(self.results.seeds, values.tolist(), strict=True))
 
 
 class Block(NamedTuple):
@@ -93,7 +100,7 @@ def compare(
 
 
 def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "test") -> _Cells:
-    """Mean ± std of each column and metric; the best and the second of a metric are marked.
+    """Mean ± std of each column and metric; what cannot be told from the best of a metric is marked, and the second.
 
     Collapsed results have a sign and no rank.
 
@@ -104,7 +111,11 @@ def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "te
     for spec in map(METRICS.__getitem__, metrics):
         row = [_cell(column, spec, split) for column in columns]
         means = [cell.mean if spec.ranked and not cell.mark else math.nan for cell in row]
-        for column, cell, place in zip(columns, row, emphasis(means, spec.larger_is_better, spec.form), strict=True):
+        rivals = [
+            {} if math.isnan(mean) else column.by_seed(spec, split) for column, mean in zip(columns, means, strict=True)
+        ]
+        places = emphasis(means, spec.larger_is_better, spec.form, leaders(rivals, spec))
+        for column, cell, place in zip(columns, row, places, strict=True):
             cells[column.label, spec.name] = dataclasses.replace(cell, emphasis=place)
     return cells
 
@@ -131,7 +142,7 @@ def collapse_notes(found: Sequence[tuple[Results, str]]) -> list[str]:
 def _cell(column: Compared, spec: Metric, split: str) -> Cell:
     if column.results is None:
         return Cell(math.nan, form=spec.form)
-    values = spec.factor * column.results.values(spec.name, column.scaler, split, column.reading)
+    values = np.array([*column.by_seed(spec, split).values()])
     mark = DAGGER if column.results.collapses else ""
     return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
 
@@ -154,8 +165,16 @@ def _usual_notes(blocks: Sequence[Block]) -> list[str]:
     counts = [len(results.seeds) for results, _ in found]
     least, most = min(counts, default=0), max(counts, default=0)
     seeds = f"{least} to {most} seeds" if least < most else f"{least} seed{'s' * (least != 1)}"
-    ranks = "bold is best and underlined second in a metric, ranked as printed"
-    return [f"Mean ± standard deviation (n - 1) over {seeds}; {ranks}.", *collapse_notes(found)]
+    if most < 2:
+        ranks = [
+            "Bold is the best of a metric as printed, underlined the second; one seed cannot tell what others would."
+        ]
+    else:
+        ranks = [
+            "Bold is what cannot be told from the best of a metric (paired over the seeds, at 0.05, corrected for all "
+            "comparisons with it), underlined the second mean where one alone is bold."
+        ]
+    return [f"Mean ± standard deviation (n - 1) over {seeds}.", *ranks, *collapse_notes(found)]
 
 
 def _letter(number: int) -> str:

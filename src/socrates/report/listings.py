@@ -8,7 +8,7 @@ from .aggregate import Skipped
 from .compare import collapse_notes
 from .comparisons import Settings
 from .results import Results
-from .statistics import holm, mean_std, paired, verdict
+from .statistics import compared, mean_std
 from .tables import DAGGER, Cell, Row, Table
 from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, USUAL_READING, Metric
 
@@ -21,18 +21,20 @@ def significance_table(
     The reference is the one at the place `against`, or that of `reference`.
 
     >>> significance_table({}).heads[3:]
-    ('Reference', 'Difference', '95 % from', '95 % to', 'p (Holm)', 'Seeds', 'Verdict')
+    ('Reference', 'Difference', '95 % from', '95 % to', 'p', 'Seeds', 'Verdict')
     """
     rows: list[Row] = []
     for heading, members in settings.items():
         for metric in metrics if len(members) > 1 else ():
             chosen = reference(members, metric, reading) if against is None else against
             rows += _differences(heading, members, chosen, METRICS[metric], reading)
-    heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p (Holm)", "Seeds")
+    heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p", "Seeds")
     notes = (
         "Difference: method minus reference, mean over the seeds that both have; Acc and calibration errors in points.",
-        "The interval is that of one comparison, by the paired t distribution. p is corrected by Holm's rule for all "
-        "comparisons of a metric in a setting; the verdict follows p at 0.05.",
+        "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule for all "
+        "comparisons of a metric in a setting: all intervals hold at once, and one leaves out 0 exactly where p is "
+        "below 0.05.",
+        "“2 seeds cannot tell”: not even a perfect model would have been told from the worse of both.",
         "Where no Socrates was run, or several were, the reference is the one with the best mean; as the same numbers "
         "chose it, differences to it look larger than they are.",
         *collapse_notes([(one, heading) for heading, own in settings.items() for one in own]),
@@ -89,14 +91,12 @@ def skipped_table(skipped: Sequence[Skipped]) -> Table:
 def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Metric, reading: str) -> list[Row]:
     """The rows of one family of comparisons: a metric in a setting."""
     values = [spec.factor * one.values(spec.name, reading=reading) for one in members]
-    by_seed = [dict(zip(one.seeds, own, strict=True)) for one, own in zip(members, values, strict=True)]
-    others = [place for place in range(len(members)) if place != chosen]
-    found = [paired(by_seed[place], by_seed[chosen]) for place in others]
+    by_seed = [dict(zip(one.seeds, own.tolist(), strict=True)) for one, own in zip(members, values, strict=True)]
     rows: list[Row] = []
-    for place, one, p in zip(others, found, holm([one.p for one in found]), strict=True):
+    for place, one in enumerate(compared(by_seed, chosen, spec)):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
         mean, low, high = (Cell(value, form=f"+{spec.form}") for value in (one.mean, one.low, one.high))
-        numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(p, form=".2g"), Cell(one.n, form=".0f"))
-        words = verdict(one.mean, p, spec.larger_is_better)
-        rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, words)))
+        numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(one.p, form=".2g"), Cell(one.n, form=".0f"))
+        if place != chosen:
+            rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, one.words)))
     return rows

@@ -107,20 +107,29 @@ class Table:
         return (False,) * self.num_keys + tuple(cells)
 
 
-def emphasis(values: Sequence[float], larger_is_better: bool, form: str = ".2f") -> list[Place | None]:
-    """The best and the second-best value, ranked as printed: equal prints share a place, NaN has none.
+def emphasis(
+    values: Sequence[float], larger_is_better: bool, form: str = ".2f", leads: Sequence[bool] | None = None
+) -> list[Place | None]:
+    """What is bold and what is underlined: all that cannot be told from the best, and the second if one alone leads.
 
-    Where all print alike, there is nothing to rank.
+    `leads` says what cannot be told from the best; without it, what prints as the best does. Ranks are those of a
+    competition, by what is printed: after two firsts there is no second, and the worst is none. NaN has no place.
 
-    >>> emphasis([1.064, 1.07, 1.06, 1.071, 5.0, float("nan")], larger_is_better=False)
-    ['best', 'second', 'best', 'second', None, None]
-    >>> emphasis([97.0, 97.0], larger_is_better=True)
-    [None, None]
+    >>> emphasis([1.064, 1.07, 1.3, 1.071, 5.0, float("nan")], larger_is_better=False)
+    ['best', 'second', None, 'second', None, None]
+    >>> emphasis([1.06, 1.06, 1.3, 5.0], larger_is_better=False)
+    ['best', 'best', None, None]
     """
     printed = [float(format(value, form)) for value in values]
     levels = sorted({value for value in printed if math.isfinite(value)}, reverse=larger_is_better)
-    places: dict[float, Place] = {levels[0]: "best", levels[1]: "second"} if len(levels) > 1 else {}
-    return [places.get(value) for value in printed]
+    if sum(map(math.isfinite, printed)) < 2:
+        return [None] * len(printed)
+    first = [value == levels[0] for value in printed] if leads is None else leads
+    second = levels[1] if sum(first) == 1 and len(levels) > 2 else None
+    return [
+        "best" if leading else "second" if value == second else None
+        for leading, value in zip(first, printed, strict=True)
+    ]
 
 
 def to_markdown(table: Table) -> str:

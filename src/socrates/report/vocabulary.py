@@ -43,6 +43,15 @@ class Metric:
         """The format of the printed number."""
         return ".2f" if self.unit == "%" else ".3f"
 
+    @property
+    def perfect(self) -> float:
+        """The printed number that nothing can beat.
+
+        >>> METRICS["accuracy"].perfect, METRICS["ece"].perfect
+        (100.0, 0.0)
+        """
+        return self.factor if self.larger_is_better else 0.0
+
 
 METRICS = {
     metric.name: metric
@@ -153,6 +162,57 @@ COLOURS = {name: colour for name, (_, colour, _) in _METHODS.items()}
 MARKERS = {name: marker for name, (_, _, marker) in _METHODS.items()}
 SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
 LETTERS = {"γ": "gamma", "α": "alpha", "β": "beta", "E_s": "start"}  # for file names
+
+
+@dataclass(frozen=True)
+class Term:
+    """A printed name: what it is short for, what that means, and which way is better, in words, if one is."""
+
+    long: str
+    meaning: str
+    direction: str = ""
+
+
+_METHOD_TERMS = {
+    "ce": Term("cross-entropy", "the usual loss, on the known classes"),
+    "brier": Term("Brier loss", "the Brier score as a loss"),
+    "focal": Term("focal loss", "counts easy samples less, the more so the larger γ"),
+    "flsd": Term("focal loss, sample-dependent", "focal loss with a γ that follows the probability of the true class"),
+    "gamblers": Term("Deep Gamblers", "an unknown class as a bet that always pays a little"),
+    "sat": Term("self-adaptive training", "an unknown class, and labels that follow the model's own predictions"),
+    "mc": Term("Meta-Calibration", "label smoothing learned by how calibrated it makes the next step"),
+    "ce_dece": Term("cross-entropy + differentiable ECE", "the loss that the paper's tables call MC"),
+    "ccl_sc": Term("confidence-aware contrastive learning", "a contrastive term weighted by confidence"),
+    "socrates": Term("Socrates loss", "a focal loss with an unknown class, an adaptive target and a penalty on doubt"),
+}
+_SCALER_MEANINGS = {
+    "temperature": "divides all logits by one number",
+    "vector": "a factor and an offset for each class",
+    "matrix": "an affine map of all logits",
+    "readout": "reads known and unknown logits again, with a few numbers",
+}
+_OTHER_TERMS = {
+    "95 %": Term("95 % interval", "where the mean of many more seeds lies, by the t distribution over these seeds"),
+    "p": Term("p value", "how often seeds alone make such a difference, corrected for all comparisons of a metric"),
+    "±": Term("standard deviation", "how far a single seed lies from the mean, with n - 1"),
+    "seed noise": Term("seed noise", "differences that seeds alone often make: the interval holds 0"),
+    "Collapsed": Term("collapsed runs", "runs that ended in one answer or in numbers that are not finite; not ranked"),
+    "unknown": Term("unknown class", "an extra class for what the model does not know; readings say what it counts as"),
+}
+
+
+def _glossary() -> dict[str, Term]:
+    found: dict[str, Term] = {}
+    for metric in {**METRICS, **AUDITED}.values():
+        direction = ("higher" if metric.larger_is_better else "lower") + " is better" if metric.ranked else ""
+        found[metric.short] = Term(metric.long, metric.meaning, direction)
+    found |= {METHODS[name]: term for name, term in _METHOD_TERMS.items()}
+    found |= {one.short: Term(one.long, _SCALER_MEANINGS[name]) for name, one in SCALERS.items() if one.short}
+    return found | _OTHER_TERMS
+
+
+# Every abbreviation that tables, page and terminal print.
+GLOSSARY = _glossary()
 
 
 def scaler_of(name: str) -> Scaler:

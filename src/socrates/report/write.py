@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
+from .answer import Answer, answer
 from .comparisons import Published, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
@@ -30,6 +31,7 @@ class Written:
     files: tuple[Path, ...]
     num_runs: int
     skipped: tuple[Skipped, ...]
+    answers: Mapping[str, Answer]  # of each setting
 
 
 def write_report(
@@ -81,7 +83,8 @@ def write_report(
 
     page = out / "index.html"
     write_page(page, page_data(settings, skipped, command=command), title, note)
-    return Written(page, (page, *files), len(runs), tuple(skipped))
+    answers = {heading: answer(members) for heading, members in settings.items()}
+    return Written(page, (page, *files), len(runs), tuple(skipped), answers)
 
 
 def write_figures(

@@ -78,14 +78,11 @@ def _sizes(dataset: Part, data_root: Path | None) -> Sizes:
 
 
 def cost(experiment: Experiment, sizes: Sizes | None = None) -> Cost:
-    """The cost of training a run; the sizes are those of a data set that has a name, unless given.
+    """The cost of training a run; the sizes are those of its data, unless given.
 
     >>> cost(Experiment(Part("digits"), Part("mlp"), Part("ce"), num_train=200))
     Cost(samples=60000, steps=600, parameters=26122)
     """
-    name = experiment.dataset.name
-    if sizes is None and name not in data.DATASETS:
-        raise ValueError(f"the size of {name!r} is not known before it is read: choose from {', '.join(data.DATASETS)}")
     sizes = sizes or sizes_of(experiment)
     needs = needs_of(experiment)
     images = sizes.train - int(needs.held_back * sizes.train)
@@ -167,6 +164,17 @@ def flops(experiment: Experiment, sizes: Sizes | None = None) -> Flops:
     """
     found = sizes or sizes_of(experiment)
     return _flops(experiment.model, found.image_shape, found.num_classes)
+
+
+def feature_width(experiment: Experiment) -> int:
+    """How many numbers the last layer of the model is given: the appendix's Mdim.
+
+    >>> feature_width(Experiment(Part("digits"), Part("mlp", width=32), Part("ccl_sc")))
+    32
+    """
+    found = sizes_of(experiment)
+    model: Any = _built(experiment.model, found.image_shape, found.num_classes)
+    return model.head.in_features
 
 
 @cache

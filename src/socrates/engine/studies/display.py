@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
+from rich.text import Text
 
 from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Started, Stepped
 from socrates.experiment import Experiment
@@ -17,12 +18,13 @@ from socrates.records import EpochRecord
 
 SECONDS_BETWEEN_EPOCHS, SECONDS_BETWEEN_STATES = 2.0, 15.0  # where there is no terminal
 BAR = TaskID(0)  # of a Progress that has no other
-# Characters: "epoch 300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
-DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 40, 12, 13
+# Characters: "epoch 300/300 loss 0.123 acc 99.9% ECE 10.0%", a bar, and " 0:00:00 left".
+DESCRIPTION_WIDTH, BAR_WIDTH, LEFT_WIDTH = 45, 12, 13
+STATE_WIDTH = 76  # "1234 of 5678 runs finished, 12 running, 0:00:00 elapsed, about 0:00:00 left"
 
 
 class RunDisplay:
-    """One run: in a terminal a bar with step, loss, accuracy, ECE and the time left; elsewhere a line now and then."""
+    """One run: in a terminal a bar with loss, accuracy, ECE and the time left; elsewhere a line now and then."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -37,8 +39,9 @@ class RunDisplay:
                 self.start(event)
             case Stepped() if self.progress:
                 self.progress.advance(BAR)
-            case EpochDone(record=record) if self.progress:
-                self.progress.update(BAR, description=f"epoch {record.epoch} {short(record)}")
+            case EpochDone(experiment, record) if self.progress:
+                epochs = experiment.optimization.epochs
+                self.progress.update(BAR, description=f"epoch {record.epoch}/{epochs} {short(record)}")
             case EpochDone(experiment, record):
                 epochs = experiment.optimization.epochs
                 if record.epoch == epochs or time.monotonic() - self.last > SECONDS_BETWEEN_EPOCHS:
@@ -57,8 +60,9 @@ class RunDisplay:
         if done:
             self.console.print(f"continuing after epoch {done}")
         if self.console.is_terminal:
-            self.progress = Progress(*columns(self.console.width, epochs * steps), console=self.console)
-            self.progress.add_task(f"epoch {min(done + 1, epochs)}", total=epochs * steps, completed=done * steps)
+            self.progress = Progress(*columns(self.console.width), console=self.console)
+            first = f"epoch {min(done + 1, epochs)}/{epochs}"
+            self.progress.add_task(first, total=epochs * steps, completed=done * steps)
             self.progress.start()
 
 
@@ -94,21 +98,17 @@ def short(record: EpochRecord) -> str:
     return f"loss {loss:.3f} acc {100 * accuracy:.1f}% ECE {100 * ece:.1f}%"
 
 
-def columns(width: int, total: int) -> list[ProgressColumn]:
-    """What fits a terminal: the epoch and the time left always, then the steps, then a bar.
+def columns(width: int) -> list[ProgressColumn]:
+    """What fits a terminal: the epoch and the time left always, then a bar.
 
-    >>> [len(columns(width, total=105_600)) for width in (60, 70, 80)]
-    [3, 4, 5]
+    >>> len(columns(60)), len(columns(80))
+    (3, 4)
     """
     whole = Column(no_wrap=True)
     described = Column(no_wrap=True, overflow="ellipsis", max_width=max(10, width - LEFT_WIDTH))
-    found: list[ProgressColumn] = [TextColumn("{task.description}", table_column=described)]
-    without_bar = DESCRIPTION_WIDTH + 2 * len(str(total)) + 2 + LEFT_WIDTH
-    if width > without_bar + BAR_WIDTH:
-        found.append(BarColumn(BAR_WIDTH))
-    if width >= without_bar:
-        found.append(TextColumn("{task.completed}/{task.total}", table_column=whole))
-    return [*found, TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
+    bar = [BarColumn(BAR_WIDTH)] if width > DESCRIPTION_WIDTH + BAR_WIDTH + LEFT_WIDTH else []
+    left = [TimeRemainingColumn(table_column=whole), TextColumn("left", table_column=whole)]
+    return [TextColumn("{task.description}", table_column=described), *bar, *left]
 
 
 class StudyDisplay:
@@ -120,7 +120,8 @@ class StudyDisplay:
         self.epochs: dict[Experiment, int] = {}  # done by each run that goes on
         self.epochs_here = 0  # done since the start, by all runs
         self.start = self.last = time.monotonic()
-        self.progress = Progress(BarColumn(20), TextColumn("{task.description}"), console=console)
+        bar = [BarColumn(20)] if console.width > STATE_WIDTH + 20 else []
+        self.progress = Progress(*bar, StateColumn(self), console=console)
         self.progress.add_task("", total=None)
 
     def __call__(self, event: Event) -> None:
@@ -144,7 +145,7 @@ class StudyDisplay:
         if self.console.is_terminal:
             if begins:
                 self.progress.start()
-            self.progress.update(BAR, total=self.total, completed=self.finished, description=self.state())
+            self.progress.update(BAR, total=self.total, completed=self.finished)
             if isinstance(event, Closed):
                 self.progress.stop()
         elif due and self.total:
@@ -161,13 +162,30 @@ class StudyDisplay:
         elapsed = time.monotonic() - self.start
         words = [f"{self.finished} of {self.total} runs finished"]
         words += [f"{self.failed} failed"] if self.failed else []
-        words += [f"{len(self.epochs)} running"] if self.epochs else []
+        running = list(self.epochs.items())  # whoever shows it may ask while others tell
+        waits = not running and self.finished + self.failed < self.total
+        words += [f"{len(running)} running"] if running else ["starting"] if waits else []
         words += [f"{timedelta(seconds=round(elapsed))} elapsed"]
-        if self.epochs and self.epochs_here:
-            lengths = [experiment.optimization.epochs for experiment in self.epochs]
-            to_do = (self.total - self.finished - self.failed) * statistics.mean(lengths) - sum(self.epochs.values())
+        if running and self.epochs_here:
+            lengths = [experiment.optimization.epochs for experiment, _ in running]
+            done = sum(epochs for _, epochs in running)
+            to_do = (self.total - self.finished - self.failed) * statistics.mean(lengths) - done
             words += [f"about {timedelta(seconds=round(elapsed * to_do / self.epochs_here))} left"]
         return ", ".join(words)
+
+
+class StateColumn(ProgressColumn):
+    """The words of a study, with times that go on each second whether or not anything happens."""
+
+    max_refresh = 1.0
+
+    def __init__(self, display: StudyDisplay) -> None:
+        self.display = display
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        """What there is to say now."""
+        return Text(self.display.state())
 
 
 class TensorBoard:
