@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from socrates.cluster import ENVIRONMENT, available_cores
 from socrates.data import data_root
 from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
 from socrates.engine.guard import handled, later, signals, unhandled
@@ -23,8 +24,6 @@ from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.predictor import Weights
 
-# Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 PRELOADED = ["socrates.engine.train", "lightning_fabric", "sklearn.datasets"]  # slow to import, and needed by each run
 # A terminal sends these to the children too. Ours ends them by SIGTERM, on which they save what they have.
 FOR_THE_PARENT = signals("SIGINT", "SIGHUP")
@@ -83,7 +82,7 @@ class LocalEngine:
         waiting, going = list(experiments), dict[Connection, Training]()
         loaded, attempts = set[Part](), Counter[Experiment]()
         # Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have.
-        with handled(unhandled("SIGTERM", "SIGHUP"), _leave):
+        with handled(unhandled("SIGTERM", "SIGHUP"), leave):
             try:
                 while waiting or going:
                     while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
@@ -147,7 +146,8 @@ def _processes() -> Any:
     return context
 
 
-def _leave(number: int, _: object) -> None:
+def leave(number: int, _: object) -> None:
+    """End as a signal asks for it, by way of everything that has to be left in order."""
     raise SystemExit(128 + number)
 
 
@@ -253,12 +253,3 @@ def visible_gpus() -> tuple[str, ...]:
     if named is None:
         return tuple(str(number) for number in range(torch.cuda.device_count()))
     return tuple(name for name in named.split(",") if name.strip()) if torch.cuda.device_count() else ()
-
-
-def available_cores() -> int:
-    """The cores that this process may use, which can be fewer than the machine has.
-
-    >>> available_cores() >= 1
-    True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

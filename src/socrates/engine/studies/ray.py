@@ -3,30 +3,25 @@
 Runs, and the data, are on storage that all machines share under the same path.
 """
 
-import contextlib
-import logging
 import os
-import sys
+import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from socrates.cluster import ENVIRONMENT, RETRIES, Pulse, connected, end, first_line
 from socrates.data import data_root
-from socrates.engine.events import Failed, Finished, Tell
-from socrates.engine.studies.local import ENVIRONMENT, available_cores, reason_of, train_and_tell
+from socrates.engine.events import Event, Failed, Finished, Tell
+from socrates.engine.guard import handled, signals, unhandled
+from socrates.engine.studies.local import leave, reason_of, train_and_tell
 from socrates.experiment import Experiment, Part
 from socrates.predictor import Weights
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
-RETRIES = 10  # of a run whose worker or machine died: in a large cluster some always do
 SECONDS_BETWEEN_LOOKS = 0.2
-SECONDS_TO_DIE = 30.0  # a run that is asked to end saves within its step
 SECONDS_UNTIL_FREE = 60.0  # a worker whose machine was lost may live a little longer than Ray thinks
-CPUS = ("cpu", "auto")
+SECONDS_FOR_ROOM = 300.0  # in which a cluster that grows has a machine that a run fits on
 
 
 @dataclass(frozen=True)
@@ -47,10 +42,22 @@ class RayEngine:
         if self.per_gpu < 1:
             raise ValueError(f"at least 1 run uses a GPU, got {self.per_gpu}")
 
-    @property
-    def share(self) -> dict[str, float]:
-        """What a run takes of a machine."""
-        return {"num_cpus": 1} if self.accelerator in CPUS else {"num_cpus": 1, "num_gpus": 1 / self.per_gpu}
+    def share(self, found: dict[str, float]) -> dict[str, float]:
+        """What a run takes of a machine, in a cluster that has so much of everything.
+
+        >>> RayEngine(Path("runs"), accelerator="auto", per_gpu=4).share({"CPU": 8.0, "GPU": 2.0})
+        {'CPU': 1, 'GPU': 0.25}
+        """
+        on_gpu = self.accelerator in ("cuda", "gpu") or (self.accelerator == "auto" and "GPU" in found)
+        return {"CPU": 1, "GPU": 1 / self.per_gpu} if on_gpu else {"CPU": 1}
+
+    def room(self, found: dict[str, float]) -> int:
+        """How many runs fit on such a cluster.
+
+        >>> RayEngine(Path("runs"), accelerator="cuda", per_gpu=2).room({"CPU": 8.0, "GPU": 3.0})
+        6
+        """
+        return int(min(found.get(name, 0.0) / part for name, part in self.share(found).items()))
 
     @property
     def at_once(self) -> int:
@@ -58,140 +65,142 @@ class RayEngine:
         if self.processes:
             return self.processes
         with connected(self.address) as ray:
-            found = ray.cluster_resources()
-        share = {"CPU": self.share["num_cpus"], "GPU": self.share.get("num_gpus", 0.0)}
-        return max(1, int(min(found.get(name, 0.0) / part for name, part in share.items() if part)))
+            return max(1, self.room(ray.cluster_resources()))
 
     def run(self, experiments: Sequence[Experiment], tell: Tell) -> None:
         """Train them all; each is told once as Finished or as Failed. Asked to end, its tasks save what they have."""
-        with connected(self.address) as ray:
-            from ray.util.queue import Queue
+        asked: list[int] = []
 
-            told = Queue(actor_options={"num_cpus": 0})
-            place = replace(self, out=self.out.absolute(), data_root=data_root(self.data_root).absolute())
-            work = ray.remote(_work).options(**self.share, max_retries=RETRIES, retry_exceptions=False)
-            waiting, going, ahead = list(experiments), dict[Any, Experiment](), dict[Part, Experiment]()
-            ended = set[Experiment]()
+        def note_and_leave(number: int, frame: object) -> None:
+            asked.append(number)  # Ray forgets it: of any SystemExit it makes one of code 1
+            leave(number, frame)
 
-            def hear() -> None:
-                for event in told.get_nowait_batch(told.qsize()):
-                    ahead.pop(event.experiment.dataset, None)  # it has its data: all others may have them
-                    if not isinstance(event, Finished | Failed):
-                        tell(event)
-                    elif event.experiment not in ended:
-                        ended.add(event.experiment)
-                        tell(event)
-
+        with connected(self.address) as ray, handled(unhandled("SIGTERM", "SIGHUP"), note_and_leave):
+            study = _Study(self, ray, tell, list(experiments))
             try:
-                seen = set[Part]()
-                while waiting or going:
-                    for experiment in list(waiting):
-                        if self.processes and len(going) >= self.processes:
-                            break
-                        if experiment.dataset in ahead:
-                            continue  # one run fetches the data for all
-                        if experiment.dataset not in seen:
-                            seen.add(experiment.dataset)
-                            ahead[experiment.dataset] = experiment
-                        waiting.remove(experiment)
-                        going[work.remote(told, experiment, place)] = experiment
-                    done, _ = ray.wait(list(going), timeout=SECONDS_BETWEEN_LOOKS)
-                    hear()
-                    for task in done:
-                        experiment = going.pop(task)
-                        ahead.pop(experiment.dataset, None)
-                        reason = _why_it_failed(ray, task)
-                        hear()
-                        if reason and experiment not in ended:
-                            ended.add(experiment)
-                            tell(Failed(experiment, reason))
+                study.run()
+            except SystemExit as stop:
+                raise SystemExit(128 + asked[0] if asked else stop.code) from None
+            except ray.exceptions.RayError as error:
+                words = f"the Ray cluster fails ({first_line(error)}); what was saved is safe"
+                raise ConnectionError(f"{words}: the same command continues") from error
             finally:
-                _end(ray, list(going))
-                told.shutdown()
+                end(ray, list(study.going))
 
 
-def in_ray(work: Callable[[Task], Result], tasks: Sequence[Task], address: str | None) -> Iterator[Result]:
-    """The results of `work` in the order of the tasks, from the machines of a cluster; few wait at a time."""
-    with connected(address) as ray:
-        remote = ray.remote(work)
-        room = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        going = [remote.remote(task) for task in tasks[:room]]
-        try:
-            for place in range(len(tasks)):
-                if place + room < len(tasks):
-                    going.append(remote.remote(tasks[place + room]))
-                yield ray.get(going[place])
-                going[place] = None
-        except ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None)
-            raise cause if isinstance(cause, ValueError | OSError) else ChildProcessError(_first_line(error)) from error
-        finally:
-            _end(ray, [task for task in going if task is not None])
+class _Study:
+    """Some runs on a cluster: those that wait, the tasks that go on, and what they told."""
+
+    def __init__(self, engine: RayEngine, ray: Any, tell: Tell, waiting: list[Experiment]) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self.engine, self.ray, self.tell, self.waiting = engine, ray, tell, waiting
+        self.going: dict[Any, Experiment] = {}
+        self.ahead: dict[Part, Experiment | None] = {}  # who fetches a data set for all; None when it is there
+        self.ended = set[Experiment]()
+        self.pulse, self.began = Pulse(ray), time.monotonic()
+        self.heard = False  # of any run
+        here = NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=True
+        )  # not lost with others
+        self.told = ray.remote(_Told).options(num_cpus=0, scheduling_strategy=here).remote()
+        share = engine.share(ray.cluster_resources())
+        share = {"num_cpus": share["CPU"], "num_gpus": share.get("GPU", 0)}
+        self.work = ray.remote(_work).options(**share, max_retries=RETRIES, retry_exceptions=False)
+        folders = {"out": engine.out.absolute(), "data_root": data_root(engine.data_root).absolute()}
+        self.place = replace(engine, **folders)
+
+    def run(self) -> None:
+        """Until every run has ended."""
+        while self.waiting or self.going:
+            self._start()
+            done, _ = self.ray.wait(list(self.going), timeout=SECONDS_BETWEEN_LOOKS)
+            self._hear()
+            for task in done:
+                experiment = self.going.pop(task)
+                self.ahead[experiment.dataset] = None
+                reason = _why_it_failed(self.ray, task)
+                if reason:
+                    self._tell(Failed(experiment, reason))
+            if self.pulse.check() and not self.heard:
+                self._check_room()
+
+    def _start(self) -> None:
+        """Hand over what waits; of a data set that nobody has loaded yet one run goes ahead."""
+        for experiment in list(self.waiting):
+            if self.engine.processes and len(self.going) >= self.engine.processes:
+                return
+            if self.ahead.setdefault(experiment.dataset, experiment) not in (None, experiment):
+                continue
+            self.waiting.remove(experiment)
+            self.going[self.work.remote(self.told, experiment, self.place)] = experiment
+
+    def _hear(self) -> None:
+        for event in self.pulse.wait(self.told.take.remote()):
+            self.heard = True
+            self.ahead[event.experiment.dataset] = None
+            self._tell(event)
+
+    def _tell(self, event: Event) -> None:
+        """Once how a run ended, although a task that is repeated may tell it again."""
+        if isinstance(event, Finished | Failed):
+            if event.experiment in self.ended:
+                return
+            self.ended.add(event.experiment)
+        self.tell(event)
+
+    def _check_room(self) -> None:
+        """Raise if no machine can take a run, and none comes: Ray would wait for one in silence."""
+        found = self.ray.cluster_resources()
+        if not self.engine.room(found) and time.monotonic() - self.began > SECONDS_FOR_ROOM:
+            share = self.engine.share(found)
+            wanted = " and ".join(f"{part:g} {name}" for name, part in share.items())
+            there = " and ".join(f"{found.get(name, 0):g} {name}" for name in share)
+            raise ValueError(f"no machine of the Ray cluster has room for a run, which takes {wanted}: it has {there}")
 
 
-@contextlib.contextmanager
-def connected(address: str | None) -> Iterator[Any]:
-    """Ray, connected to a cluster, or with one of its own on this machine; left as it was found."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError("--engine ray needs the package ray: pip install 'socrates-loss[ray]'") from error
-    if ray.is_initialized():
-        yield ray
-        return
-    # Workers find what this process finds: modules of one's own, and the package where it is not installed.
-    paths = os.pathsep.join(os.path.abspath(path) for path in dict.fromkeys(["", *sys.path]))
-    environment = {"env_vars": {**ENVIRONMENT, "PYTHONPATH": paths}}
-    own: dict[str, Any] = {} if address else {"num_cpus": available_cores(), "include_dashboard": False}
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # runs on CPUs leave devices as they are
-    try:
-        ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        where = address or "this machine"
-        words = f"there is no Ray cluster at {where} ({_first_line(error)}): start one, see docs/cluster.md"
-        raise OSError(words) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+class _Told:
+    """What tasks have told and nobody has heard yet: an actor."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def put(self, event: Event) -> None:
+        self.events.append(event)
+
+    def take(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
 
 
 def _work(told: Any, experiment: Experiment, engine: RayEngine) -> None:
     """What a task does: train one run, and tell of it."""
+    import ray
+
+    def send(event: Event) -> None:
+        ray.get(told.put.remote(event))
+
     os.environ.update(ENVIRONMENT)
     until = time.monotonic() + SECONDS_UNTIL_FREE
     while True:
         try:
-            train_and_tell(experiment, engine, told.put)
+            # Ray's own handler would end a step in its middle, and lose what came after the last checkpoint.
+            with handled(signals("SIGTERM"), signal.SIG_DFL):
+                return train_and_tell(experiment, engine, send)
         except BlockingIOError as error:  # by a worker that Ray gave up on: it ends soon, as it lost its machine
-            if time.monotonic() < until:
-                time.sleep(1.0)
-                continue
-            told.put(Failed(experiment, reason_of(error)))
+            if time.monotonic() > until:
+                return send(Failed(experiment, reason_of(error)))
+            time.sleep(1.0)
         except Exception as error:
-            told.put(Failed(experiment, reason_of(error)))
-        return
+            return send(Failed(experiment, reason_of(error)))
 
 
 def _why_it_failed(ray: Any, task: Any) -> str | None:
-    """Why a task ended that did not train to the end; None if it did."""
+    """Why a task ended that could not tell; None if it could."""
     try:
         ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        return f"its task could not do its work on its machine: {reason_of(error.cause)}"
     except ray.exceptions.RayError as error:
-        return f"its task ended {RETRIES + 1} times without a result ({_first_line(error)})"
+        return f"its task ended {RETRIES + 1} times without a result ({first_line(error)})"
     return None
-
-
-def _end(ray: Any, going: Sequence[Any]) -> None:
-    """Ask tasks to end, and make those end that do not."""
-    for force in (False, True):
-        for task in going:
-            with contextlib.suppress(Exception):  # of a cluster that is gone
-                ray.cancel(task, force=force)
-        if going:
-            with contextlib.suppress(Exception):
-                _, going = ray.wait(list(going), num_returns=len(going), timeout=SECONDS_TO_DIE)
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

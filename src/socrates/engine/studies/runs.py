@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from socrates import data
+from socrates.cluster import check_engine
 from socrates.data.fingerprint import Fingerprint
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.local import LocalEngine
@@ -79,10 +80,9 @@ def engine_of(
     Traceback (most recent call last):
     ValueError: an address is that of a Ray cluster: choose the engine ray as well (--engine ray)
     """
+    check_engine(name, address)
     if name == "ray":
         return RayEngine(out, data_root, processes, accelerator, keep_weights, per_gpu, address)
-    if address:
-        raise ValueError("an address is that of a Ray cluster: choose the engine ray as well (--engine ray)")
     return LocalEngine(out, data_root, processes, accelerator, keep_weights, per_gpu)
 
 
