@@ -21,7 +21,7 @@ from socrates.predictor import Weights
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_UNTIL_FREE = 60.0  # a worker whose machine was lost may live a little longer than Ray thinks
-SECONDS_FOR_ROOM = 300.0  # in which a cluster that grows has a machine that a run fits on
+SECONDS_FOR_ROOM = 900.0  # in which a cluster that grows has a machine that a run fits on
 
 
 @dataclass(frozen=True)
