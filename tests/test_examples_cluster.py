@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from processes import Started, alive, wait_for, whole_lines
+
+from socrates.cli.commands import COMMANDS
+from socrates.cli.options import parse
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "cluster"
 SCRIPTS = sorted(FOLDER.glob("*.sh"))
@@ -97,3 +102,15 @@ def test_ray_s_launcher_reads_the_file(path):
     workers = sum(kind.get("max_workers", 0) for kind in config["available_node_types"].values())
     assert workers == {"aws.yaml": 8, "own-machines.yaml": 2}[path.name]
     assert any("socrates-loss[train,ray]" in command for command in config["setup_commands"])
+
+
+def test_the_commands_of_the_page_and_the_scripts_can_be_typed():
+    page = FOLDER.parent.parent / "docs" / "cluster.md"
+    text = "\n".join(path.read_text() for path in (page, *SCRIPTS))
+    commands = re.findall(r"^socrates ((?:tune|sweep|reproduce|audit) .*)", text, re.MULTILINE)
+    commands += re.findall(r"sbatch .*slurm-study.sh (.*)", text)
+    commands += [f"train {words}" for words in re.findall(r"sbatch .*slurm-train.sh (.*)", text)]
+    assert len(commands) >= 10
+    for command in commands:
+        name, *words = shlex.split(command)
+        parse(COMMANDS[name][0], words, "socrates")

@@ -4,6 +4,7 @@ Runs, and the data, are on storage that all machines share under the same path.
 """
 
 import os
+import pickle
 import signal
 import time
 from collections.abc import Sequence
@@ -85,6 +86,7 @@ class RayEngine:
                 words = f"the Ray cluster fails ({first_line(error)}); what was saved is safe"
                 raise ConnectionError(f"{words}: the same command continues") from error
             finally:
+                study.told.end.remote()
                 end(ray, list(study.going))
 
 
@@ -100,10 +102,9 @@ class _Study:
         self.ended = set[Experiment]()
         self.pulse, self.began = Pulse(ray), time.monotonic()
         self.heard = False  # of any run
-        here = NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
-        )  # not lost with others
-        self.told = ray.remote(_Told).options(num_cpus=0, scheduling_strategy=here).remote()
+        # On the machine of this process: nothing else may be lost that the study cannot go on without.
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self.told = ray.remote(_told()).options(num_cpus=0, scheduling_strategy=here).remote()
         share = engine.share(ray.cluster_resources())
         share = {"num_cpus": share["CPU"], "num_gpus": share.get("GPU", 0)}
         self.work = ray.remote(_work).options(**share, max_retries=RETRIES, retry_exceptions=False)
@@ -136,7 +137,7 @@ class _Study:
             self.going[self.work.remote(self.told, experiment, self.place)] = experiment
 
     def _hear(self) -> None:
-        for event in self.pulse.wait(self.told.take.remote()):
+        for event in map(pickle.loads, self.pulse.wait(self.told.take.remote())):
             self.heard = True
             self.ahead[event.experiment.dataset] = None
             self._tell(event)
@@ -159,18 +160,30 @@ class _Study:
             raise ValueError(f"no machine of the Ray cluster has room for a run, which takes {wanted}: it has {there}")
 
 
-class _Told:
-    """What tasks have told and nobody has heard yet: an actor."""
+def _told() -> type:
+    """The actor that keeps what tasks have told until somebody hears it.
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
+    Ray sends a class that is made in a function as a whole, and the events are bytes to it: so its process imports
+    nothing of ours, and is there at once.
+    """
 
-    def put(self, event: Event) -> None:
-        self.events.append(event)
+    class Told:
+        def __init__(self) -> None:
+            self.events: list[bytes] = []
+            self.ending = False
 
-    def take(self) -> list[Event]:
-        events, self.events = self.events, []
-        return events
+        def put(self, event: bytes) -> bool:
+            self.events.append(event)
+            return self.ending
+
+        def end(self) -> None:
+            self.ending = True
+
+        def take(self) -> list[bytes]:
+            events, self.events = self.events, []
+            return events
+
+    return Told
 
 
 def _work(told: Any, experiment: Experiment, engine: RayEngine) -> None:
@@ -178,7 +191,8 @@ def _work(told: Any, experiment: Experiment, engine: RayEngine) -> None:
     import ray
 
     def send(event: Event) -> None:
-        ray.get(told.put.remote(event))
+        if ray.get(told.put.remote(pickle.dumps(event))):
+            raise KeyboardInterrupt  # Ray may forget to cancel a task that it is about to repeat
 
     os.environ.update(ENVIRONMENT)
     until = time.monotonic() + SECONDS_UNTIL_FREE
