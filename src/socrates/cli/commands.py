@@ -146,6 +146,8 @@ class Audit:
     sample: int = 200_000  # Rows, at most, for what cannot be done in one pass: intervals, tests, scalers.
     seed: int = 0  # Which rows those are.
     workers: int | None = None  # Processes that read the parts of a file; as many as there are cores for large ones.
+    engine: Literal["local", "ray"] = "local"  # Where they are: on this machine, or on those of a Ray cluster.
+    address: str | None = None  # Of the Ray cluster, such as auto; one of its own on this machine if not given.
     strict: bool = False  # Take the first bad row for an error, instead of leaving bad rows out.
     json: bool = False  # Print one JSON object, alone, on standard output.
     fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
@@ -162,7 +164,8 @@ class Audit:
     @property
     def as_measured(self) -> dict[str, Any]:
         """How they are measured, in the words of `measure`."""
-        return {name: getattr(self, name) for name in ("sample", "seed", "num_bins", "strict", "reading")}
+        names = ("sample", "seed", "num_bins", "strict", "reading", "engine", "address")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass

@@ -42,7 +42,7 @@ def held(directory: Path) -> Iterator[None]:
     >>> with held(directory), held(directory):
     ...     pass
     Traceback (most recent call last):
-    OSError: ... is already being trained by another process (pid ...): wait for it, or stop it
+    BlockingIOError: ... is already being trained by another process (pid ...): wait for it, or stop it
     >>> list(directory.iterdir())
     []
     """
@@ -76,7 +76,7 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             owner = _owner(file) or Owner(0, HOST)
             os.close(file)
-            raise OSError(
+            raise BlockingIOError(
                 f"{path.parent} is already being trained by another process ({owner}): wait for it, or stop it"
             ) from None
         with contextlib.suppress(FileNotFoundError):
