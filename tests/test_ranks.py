@@ -1,0 +1,106 @@
+"""One training in two real processes gives the targets and weights of one; and what happens when one is lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import Any
+
+import pytest
+import rank_cases
+import torch
+from processes import SECONDS_UNTIL_HUNG
+
+pytestmark = pytest.mark.slow
+
+
+class Ranks:
+    """Two processes that do the same function of `rank_cases`, each as its rank."""
+
+    def __init__(self, folder) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipes, self.processes = [], []
+        for rank in range(rank_cases.RANKS):
+            here, there = context.Pipe()
+            process = context.Process(
+                target=rank_cases.serve, args=(rank, f"file://{folder / 'rendezvous'}", there), daemon=True
+            )
+            process.start()
+            self.pipes.append(here)
+            self.processes.append(process)
+
+    def __call__(self, name: str, **options: Any) -> list[Any]:
+        for pipe in self.pipes:
+            pipe.send((name, options))
+        answers = []
+        for pipe in self.pipes:
+            assert pipe.poll(SECONDS_UNTIL_HUNG), f"{name} hangs"
+            answers.append(pipe.recv())
+        assert all(good for good, _ in answers), "\n".join(str(words) for good, words in answers if not good)
+        return [answer for _, answer in answers]
+
+    def end(self) -> None:
+        for pipe, process in zip(self.pipes, self.processes, strict=True):
+            pipe.send(None)
+            process.join(30)
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    started = Ranks(tmp_path_factory.mktemp("ranks"))
+    yield started
+    started.end()
+
+
+def assert_like_one_process(two, one):
+    for rank in two:
+        torch.testing.assert_close(rank["target"], one["target"], rtol=0, atol=1e-6)
+        torch.testing.assert_close(rank["weights"], one["weights"], rtol=0, atol=1e-5)
+        assert torch.equal(rank["moved"], one["moved"])
+        assert not len(rank["unvisited"])
+    assert torch.equal(two[0]["target"], two[1]["target"])
+    mean = (torch.tensor(two[0]["loss"]) + torch.tensor(two[1]["loss"])) / 2
+    torch.testing.assert_close(mean, torch.tensor(one["loss"]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", rank_cases.LOSSES)
+@pytest.mark.parametrize("shares", [(0.5, 1.0), (0.8, 1.0), (1.0, 1.0)], ids=["half", "unequal", "none"])
+def test_a_loop_of_ones_own_is_that_of_one_process(ranks, loss, shares):
+    one = rank_cases.own_loop(rank=0, world=1, loss=loss)
+    assert (one["moved"] == 3).all()  # every sample once an epoch
+    assert_like_one_process(ranks("own_loop", loss=loss, shares=shares), one)
+
+
+@pytest.mark.parametrize("options", [{"ignored": True}, {"weighted": True}, {"wrapped": True, "ignored": True}])
+def test_ignored_samples_class_weights_and_recomputation_too(ranks, options):
+    one = rank_cases.own_loop(rank=0, world=1, **options)
+    assert_like_one_process(ranks("own_loop", shares=(0.7, 1.0), **options), one)
+
+
+def test_the_same_sample_on_both_ranks_and_a_rank_without_any(ranks):
+    first, second = ranks("doubles")
+    assert torch.equal(first, second)
+    assert torch.equal(first, rank_cases.doubles(rank=0, world=1))
+
+
+def test_the_docstring_tells_the_bytes_of_a_step(ranks):
+    assert ranks("bytes_of_a_step", batch=6) == [16 + 8 * 6] * 2
+
+
+def test_without_a_group_each_rank_remembers_alone(ranks):
+    first, second = ranks("alone")
+    assert (first != 1).sum() == 2
+    assert (second == 1).all()
+
+
+def test_a_rank_that_does_not_take_part_ends_in_a_time_out_that_names_the_option(ranks):
+    said, nothing = ranks("absent")
+    assert nothing is None
+    assert "SocratesLoss waited in vain for the other ranks of its process_group" in said
+    assert "process_group=None" in said
+
+
+def test_autocast(ranks):
+    first, second = ranks("in_half_precision")
+    assert torch.equal(first, second)
+    assert (first < 1).all()
