@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from socrates import data
+from socrates.engine import checkpoint
 from socrates.engine.train import build, make_fabric, train
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import Run
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
+FORMATS = Path(__file__).parent / "data" / "formats"
 FINISHED, STOPPED = "digits-mlp-socrates-seed1-b61103d8", "digits-mlp-socrates-gamma1.0-seed1-dde90cfd"
 
 
@@ -52,6 +53,18 @@ def test_a_stopped_run_is_continued(runs):
     np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_checkpoint_of_every_format_is_continued(number, tmp_path):
+    """Format 1 is of whole epochs; format 2 was stopped after the first step of the third epoch."""
+    runs = Path(shutil.copytree(FORMATS / str(number), tmp_path / "runs"))
+    (stopped,) = runs.glob("digits-*")
+    assert checkpoint.read(stopped / "checkpoint.pt").get("format", 1) == number
+    run = train(Run(stopped).experiment, runs, accelerator="cpu")
+    assert (run.directory, run.finished) == (stopped, True)
+    expected = np.load(runs / "continued-val-0004.npz")["logits"]
+    np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
+
+
 def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
     path = runs / FINISHED / "experiment.json"
     plain = json.loads(path.read_text())
@@ -69,11 +82,11 @@ def test_a_checkpoint_of_ccl_sc_without_the_encoder_s_head_is_refused_in_one_lin
     state.method.start_epoch(0, state.model)
     state.epoch = 2
     state.save(tmp_path / "checkpoint.pt")
-    state.load(tmp_path / "checkpoint.pt", 4)
-    content = torch.load(tmp_path / "checkpoint.pt")
+    state.load(tmp_path / "checkpoint.pt")
+    content = checkpoint.read(tmp_path / "checkpoint.pt")
     for key in ("encoder.head.weight", "encoder.head.bias"):
         del content["method"][key]
-    torch.save(content, tmp_path / "checkpoint.pt")
+    checkpoint.write(tmp_path / "checkpoint.pt", content)
     with pytest.raises(ValueError, match=r"an earlier version saved it: .*: delete it to train from") as error:
-        state.load(tmp_path / "checkpoint.pt", 4)
+        state.load(tmp_path / "checkpoint.pt")
     assert "\n" not in str(error.value)

@@ -52,7 +52,7 @@ def finished(tmp_path_factory):
 
 def test_a_run_leaves_everything_the_paper_plots(finished):
     assert finished.finished
-    assert not finished.checkpoint.exists()
+    assert not list(finished.directory.glob("checkpoint*"))
     records = finished.epochs()
     assert [record.epoch for record in records] == [1, 2, 3, 4]
     wanted = {
@@ -136,8 +136,9 @@ def test_damaged_files_are_named(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(experiment, tmp_path, accelerator="cpu", tell=stop_after(1))
     run = Run.create(tmp_path, experiment)
-    run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*delete it"):
+    for path in run.directory.glob("checkpoint*"):
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*; so is checkpoint-previous.pt: delete them"):
         train(experiment, tmp_path, accelerator="cpu")
     (run.directory / "experiment.json").write_text("{")
     with pytest.raises(ValueError, match=r"experiment.json is damaged"):

@@ -231,6 +231,16 @@ class Method(nn.Module):
         """The training objective on held-out logits: no state is read or written."""
         raise NotImplementedError
 
+    def epoch_state(self) -> dict[str, Any]:
+        """What it gathered since `start_epoch` that is not in its state_dict: tensors, numbers, dicts of them.
+
+        A checkpoint in the middle of an epoch holds it; without it, diagnostics begin anew when the epoch goes on.
+        """
+        return {}
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `epoch_state` gave, after `start_epoch` and `load_state_dict`."""
+
     def diagnostics(self) -> Mapping[str, Tensor]:
         """Means over the epoch so far that are worth a curve, such as beta and the target; tensors, not yet read."""
         return {}

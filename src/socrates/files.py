@@ -15,8 +15,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed."""
+def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed.
+
+    What was there before is kept under the name `keep`, if there is one.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with named_errors(path):
@@ -24,10 +27,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
+            if keep is not None and path.is_file():
+                os.replace(path, keep)
             os.replace(temporary, path)
+            sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):  # what went wrong first is what is told
             temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of files on the disk, too, where a system can: or a new one may be gone after a power cut."""
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # not every file system can
+                os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 experiment.json       what was asked for
 data.json             the fingerprint of the data that it began with
 epochs.jsonl          one line an epoch
-checkpoint.pt         the state after the last whole epoch, until the run is finished
+checkpoint.pt         the state of training, until the run is finished; and the one before it, checkpoint-previous.pt
 predictions/*.npz     logits and labels of val and test at kept epochs
 evaluation.json       every metric under every reading and scaler, at the chosen epoch
 evaluation-0025.json  the same at another kept epoch, if it was asked for
@@ -208,7 +208,7 @@ class Run:
     @property
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
-        return self._read("experiment.json", lambda plain: resolve(_as_then(plain), trust_code=False))
+        return self._read("experiment.json", read_experiment)
 
     @property
     def data(self) -> Fingerprint | None:
@@ -227,7 +227,7 @@ class Run:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the training state is kept between epochs."""
+        """Where the training state is kept until the run is finished."""
         return self.directory / "checkpoint.pt"
 
     def append_epoch(self, record: EpochRecord) -> None:
@@ -317,7 +317,8 @@ class Run:
         """Mark the run as whole; its checkpoint is no longer needed."""
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         write_json(self.directory / "finished.json", {**summary, "finished": now})
-        self.checkpoint.unlink(missing_ok=True)
+        for path in self.directory.glob("checkpoint*"):
+            path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove all that training left, so that it begins anew; the mark of a whole run goes first."""
@@ -358,12 +359,13 @@ class Run:
 DEFAULTS_THEN: dict[str, dict[str, float]] = {"mc": {"virtual_rate": 0.1}}
 
 
-def _as_then(plain: dict[str, Any]) -> Experiment:
-    """The experiment of a file, whichever version wrote it."""
+def read_experiment(plain: dict[str, Any]) -> Experiment:
+    """The experiment of a file, with every option filled in, whichever version wrote it."""
     experiment = Experiment.from_json(plain)
     method = experiment.method
     earlier = DEFAULTS_THEN.get(method.name, {})
-    return replace(experiment, method=Part(method.name, **{**earlier, **dict(method.options)}))
+    then = replace(experiment, method=Part(method.name, **{**earlier, **dict(method.options)}))
+    return resolve(then, trust_code=False)
 
 
 def _is_number(value: object) -> bool:

@@ -24,7 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         if not isinstance(stop.code, int):
             raise
-        return _stopped(words, "", stop.code) if stop.code in STOPPED else stop.code
+        how_far = f": {stop.args[1]}" if len(stop.args) > 1 else ""
+        return _stopped(words, how_far, stop.code) if stop.code in STOPPED else stop.code
 
 
 def _run(words: list[str]) -> int:

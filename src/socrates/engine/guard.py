@@ -13,6 +13,7 @@ from typing import Any
 from socrates.contracts import Splits
 from socrates.engine.state import State
 from socrates.experiment import Experiment
+from socrates.records import Run
 
 try:
     import fcntl
@@ -122,38 +123,58 @@ def unhandled(*names: str) -> list[int]:
 
 
 class Stopping:
-    """While it listens, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
+    """While it listens, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step; then the state is saved, all ends.
 
-    The loop then saves and calls `leave_if_asked`. A second signal, or one that comes when every whole epoch is saved,
-    ends training at once: what is lost is the part of an epoch that no checkpoint can hold. Signals that somebody else
+    A second signal does not wait: what is lost is what came after the last checkpoint. Signals that somebody else
     handles, as the processes of a pool do with Ctrl-C, are left alone.
     """
 
-    def __init__(self, state: State, directory: Path, epochs: int) -> None:
-        self.state, self.directory, self.epochs = state, directory, epochs
+    def __init__(self, state: State, run: Run) -> None:
+        self.state, self.run = state, run
         self.asked: int | None = None  # the signal
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Until the end of training, however that comes; who interrupts it is told how much is saved, and where."""
         try:
-            with handled(unhandled("SIGINT", "SIGTERM"), self._ask):
-                yield
+            with handled(unhandled("SIGINT", "SIGTERM", "SIGHUP"), self._ask):
+                try:
+                    yield
+                except (KeyboardInterrupt, SystemExit):
+                    if not self.state.changing and self.state.done != self.state.saved:
+                        self.state.save(self.run.checkpoint)
+                    raise
         except KeyboardInterrupt:
-            words = f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
-            raise KeyboardInterrupt(words) from None
+            raise KeyboardInterrupt(self._told()) from None
+        except SystemExit as stop:
+            stop.args = (stop.code, self._told())
+            raise
+
+    @contextlib.contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """In here the state is changed or written: a signal waits for the end; after an error it is not to be kept."""
+        self.state.changing = True
+        yield
+        self.state.changing = False
+        self.leave_if_asked()
 
     def _ask(self, number: int, _: object) -> None:
         again, self.asked = self.asked is not None, number
-        if again or self.state.saved == self.state.epoch:
+        if again or not self.state.changing:
             self.leave_if_asked()
 
     def leave_if_asked(self) -> None:
         """End training if a signal asked for it."""
-        if self.asked == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
-        if self.asked is not None:
+        if self.asked == signal.SIGINT:
             raise KeyboardInterrupt
+        if self.asked is not None:
+            raise SystemExit(128 + self.asked)
+
+    def _told(self) -> str:
+        (epochs, steps), size = self.state.saved, self.state.experiment.optimization.batch_size
+        then = f", and {steps} of {self.state.steps(size)} steps of the next" if steps else ""
+        total = self.state.experiment.optimization.epochs
+        return f"{epochs} of {total} epochs are done and saved in {self.run.directory}{then}"
 
 
 def check_writable(out: Path) -> None:
@@ -176,12 +197,12 @@ def check_writable(out: Path) -> None:
 
 
 def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
-    """Refuse before training if the disk cannot hold what the run writes: logits, a checkpoint twice, the model."""
+    """Refuse before training if the disk cannot hold what the run writes: logits, checkpoints, the model."""
     kept = experiment.optimization.epochs // experiment.keep_every + 1
     logits = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept
     weights = sum(tensor.numel() * tensor.element_size() for tensor in state.model.state_dict().values())
     models = 1 if experiment.choose == "last" else 3  # the model itself; a checkpoint holds the chosen epoch's, too
-    needed = logits + 2 * state.num_bytes + models * weights + SLACK  # for a while there are two checkpoints
+    needed = logits + 3 * state.num_bytes + models * weights + SLACK  # two checkpoints, and one that is being written
     free = shutil.disk_usage(_nearest(out)).free
     if free < needed:
         raise OSError(

@@ -2,8 +2,6 @@
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,14 +9,15 @@ import torch
 from torch import Tensor
 
 from socrates import data, methods, models
-from socrates.contracts import Batch, Output, Split, Splits, Stream, Task
+from socrates.contracts import Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.evaluate import calibration, evaluate_fitted, infer, refinement, val_record
-from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
+from socrates.engine.epoch import train_epoch
+from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
+from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
-from socrates.engine.keep import freeze, keep_model, reserve, start_from
-from socrates.engine.optim import learning_rate, make_optimizer, set_rate, weight_norm
+from socrates.engine.keep import keep_model, reserve, start_from
+from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
@@ -132,7 +131,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> N
     run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    stop = Stopping(state, run.directory, settings.epochs)
+    stop = Stopping(state, run)
     with held(run.directory), stop.listening(), large:
         if options.again:
             run.forget()
@@ -144,27 +143,52 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> N
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
         tell(Started(experiment, run, state.epoch, state.steps(settings.batch_size), str(splits), seconds))
-        saved = time.monotonic()
+        saving = Saving(state, run.checkpoint, stop)
         while state.epoch < settings.epochs:
-            start = time.monotonic()
             values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell)
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell, saving.after_step)
+            trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
             values |= measure(fabric_model, state, splits, experiment, run)
-            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - start}
+            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - trained}
             if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
                 values["head_norm"] = float(weight_norm(head))
-            state.epoch += 1
-            record = EpochRecord(state.epoch, values, values.pop("collapsed"))
-            run.append_epoch(record)
-            if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
-                state.keep_weights()
+            with stop.uninterrupted():
+                state.end_epoch()
+                record = EpochRecord(state.epoch, values, values.pop("collapsed"))
+                run.append_epoch(record)
+                if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
+                    state.keep_weights()
+                if saving.due or state.epoch == settings.epochs:
+                    saving.save()
             tell(EpochDone(experiment, record))
-            due = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
-            if due or stop.asked or state.epoch == settings.epochs:
-                state.save(run.checkpoint)
-                saved = time.monotonic()
-            stop.leave_if_asked()
         finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+
+
+class Saving:
+    """When checkpoints are written: every so many seconds, unless that takes more than a twentieth of the time."""
+
+    def __init__(self, state: State, path: Path, stop: Stopping) -> None:
+        self.state, self.path, self.stop = state, path, stop
+        self.last, self.took = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for one."""
+        return time.monotonic() - self.last > SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 2 * self.took)
+
+    def save(self) -> None:
+        """Write one now."""
+        start = time.monotonic()
+        self.state.save(self.path)
+        self.last = time.monotonic()
+        self.took = self.last - start
+
+    def after_step(self) -> None:
+        """Called when a step is done; a signal that came meanwhile ends training here."""
+        self.stop.leave_if_asked()
+        if self.due:
+            with self.stop.uninterrupted():
+                self.save()
 
 
 def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights) -> None:
@@ -197,8 +221,7 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
     if run.experiment != experiment:
         raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
     check_data(run, found)
-    if run.checkpoint.is_file():
-        state.load(run.checkpoint, experiment.optimization.epochs)
+    state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
     if run.data is None:
         run.save_data(found)
@@ -228,68 +251,7 @@ def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | Non
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     model, method = model.to(fabric.device), method.to(fabric.device)
     optimizer = make_optimizer(model, experiment.optimization)
-    return State(model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
-
-
-def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, tell: Tell) -> dict[str, Any]:
-    """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
-    method, split, size = state.method, state.train, experiment.optimization.batch_size
-    streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
-    method.start_epoch(state.epoch, state.model)
-    model.train()
-    if experiment.optimization.backbone_factor == 0:
-        freeze(state.model)
-    order = torch.randperm(len(split), generator=streams["order"].generator())
-    metas = meta_batches(state.meta, size, experiment.seed, state.epoch)
-    num_outputs = method.task.num_classes + int(method.unknown_class)
-    logits = torch.zeros(len(split), num_outputs, device=fabric.device)  # training metrics cost no pass
-    total = torch.zeros((), device=fabric.device)
-    for step, batch in enumerate(split.batches(size, order, streams["augmentation"])):
-        seed_noise(streams["noise"].number(step), fabric.device)
-        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
-        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
-        with fabric.autocast():
-            output = method(model, batch)
-        check_output(output, batch, num_outputs, experiment.method.name)
-        state.optimizer.zero_grad()
-        fabric.backward(output.loss)
-        state.optimizer.step()
-        method.end_step(state.model)
-        total += output.loss.detach() * len(batch)
-        logits[batch.index] = output.logits.detach().to(logits.dtype)
-        tell(Stepped(state.epoch, step))
-    record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= calibration("train", logits, split.labels, method.task.num_classes, experiment.num_bins)
-    return record | {key: float(value) for key, value in method.diagnostics().items()}
-
-
-def seed_noise(number: int, device: torch.device) -> None:
-    """Seed what dropout draws from; torch.manual_seed would walk the stack for every absent accelerator."""
-    torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(number)
-    elif device.type != "cpu":
-        torch.manual_seed(number)
-
-
-def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None:
-    """Refuse what is not a loss with the logits of the batch; only shapes are looked at, no value is read."""
-    if not isinstance(output, Output):
-        raise ValueError(f"method {name!r} must return Output(loss, logits), got {type(output).__name__}")
-    if output.logits.shape != (len(batch), num_outputs):
-        raise ValueError(
-            f"method {name!r} must return the logits of its batch, of shape {(len(batch), num_outputs)}, got "
-            f"{tuple(output.logits.shape)}: of several views of a sample, return the one to measure"
-        )
-
-
-def meta_batches(split: Split | None, size: int, seed: int, epoch: int) -> Iterator[Batch]:
-    """The method's own batches, without end; none at all without a split."""
-    round_ = 0
-    while split is not None:
-        stream = Stream(seed, epoch, f"meta {round_}")
-        yield from split.batches(size, torch.randperm(len(split), generator=stream.generator()), stream)
-        round_ += 1
+    return State(experiment, model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
 
 
 def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run) -> dict[str, Any]:

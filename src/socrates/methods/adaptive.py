@@ -17,7 +17,7 @@ STEPS_A_PART = 8
 
 
 class EpochMeans(nn.Module):
-    """Sums of named per-sample values and how many there were; not part of a checkpoint, each epoch starts anew.
+    """Sums of named per-sample values and how many there were; each epoch starts anew.
 
     >>> means = EpochMeans("beta")
     >>> means.add(torch.tensor([0.0, 1.0]))
@@ -44,6 +44,14 @@ class EpochMeans(nn.Module):
         """Forget everything."""
         self.sums = torch.zeros_like(self.sums)
         self.count = 0
+
+    def so_far(self) -> dict[str, Any]:
+        """All that it holds."""
+        return {"sums": self.sums, "count": self.count}
+
+    def go_on(self, so_far: Mapping[str, Any]) -> None:
+        """From what `so_far` gave."""
+        self.sums, self.count = so_far["sums"].to(self.sums.device), so_far["count"]
 
     def read(self) -> dict[str, Tensor]:
         """The mean of each name, as tensors on the device; nothing before the first sample."""
@@ -92,6 +100,14 @@ class Adaptive(Method):
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         certain = torch.ones(labels.shape, device=labels.device)
         return self.criterion.terms(logits, labels, certain, None).loss.mean()
+
+    def epoch_state(self) -> dict[str, Any]:
+        return {"means": self.means.so_far(), "parts": self.parts.so_far(), "step": self.step}
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        self.means.go_on(state["means"])
+        self.parts.go_on(state["parts"])
+        self.step = state["step"]
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         found = self.means.read()

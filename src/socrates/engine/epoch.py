@@ -1,0 +1,99 @@
+"""One epoch of training. The loop never asks which method it runs."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from socrates.contracts import Batch, Output, Split, Stream
+from socrates.engine.evaluate import calibration
+from socrates.engine.events import Stepped, Tell
+from socrates.engine.keep import freeze
+from socrates.engine.optim import set_rate
+from socrates.engine.state import State
+from socrates.experiment import Experiment
+
+
+def nothing() -> None:
+    """Is done after a step."""
+
+
+def train_epoch(
+    fabric: Any,
+    model: Any,
+    state: State,
+    experiment: Experiment,
+    tell: Tell,
+    after_step: Callable[[], None] = nothing,
+) -> dict[str, Any]:
+    """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end.
+
+    An epoch that was stopped goes on after the steps that it has done. While `after_step` is called the state is whole.
+    """
+    method, split, size = state.method, state.train, experiment.optimization.batch_size
+    streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
+    num_outputs = method.task.num_classes + int(method.unknown_class)
+    gathered = state.begin_epoch(num_outputs, fabric.device)
+    model.train()
+    if experiment.optimization.backbone_factor == 0:
+        freeze(state.model)
+    order = torch.randperm(len(split), generator=streams["order"].generator())
+    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step)
+    batches = split.batches(size, order, streams["augmentation"], first_step=state.step)
+    start = time.monotonic() - gathered.seconds
+    for step, batch in enumerate(batches, start=state.step):
+        state.changing = True
+        seed_noise(streams["noise"].number(step), fabric.device)
+        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
+        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
+        with fabric.autocast():
+            output = method(model, batch)
+        check_output(output, batch, num_outputs, experiment.method.name)
+        state.optimizer.zero_grad()
+        fabric.backward(output.loss)
+        state.optimizer.step()
+        method.end_step(state.model)
+        gathered.total += output.loss.detach() * len(batch)
+        gathered.logits[batch.index] = output.logits.detach().to(gathered.logits.dtype)
+        gathered.seconds = time.monotonic() - start
+        state.step = step + 1
+        state.changing = False
+        tell(Stepped(state.epoch, step))
+        after_step()
+    record: dict[str, Any] = {"train_loss": float(gathered.total / len(split))}
+    record |= calibration("train", gathered.logits, split.labels, method.task.num_classes, experiment.num_bins)
+    return record | {key: float(value) for key, value in method.diagnostics().items()}
+
+
+def seed_noise(number: int, device: torch.device) -> None:
+    """Seed what dropout draws from; torch.manual_seed would walk the stack for every absent accelerator."""
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(number)
+    elif device.type != "cpu":
+        torch.manual_seed(number)
+
+
+def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None:
+    """Refuse what is not a loss with the logits of the batch; only shapes are looked at, no value is read."""
+    if not isinstance(output, Output):
+        raise ValueError(f"method {name!r} must return Output(loss, logits), got {type(output).__name__}")
+    if output.logits.shape != (len(batch), num_outputs):
+        raise ValueError(
+            f"method {name!r} must return the logits of its batch, of shape {(len(batch), num_outputs)}, got "
+            f"{tuple(output.logits.shape)}: of several views of a sample, return the one to measure"
+        )
+
+
+def meta_batches(split: Split | None, size: int, seed: int, epoch: int, first_step: int = 0) -> Iterator[Batch]:
+    """The method's own batches from a step on, without end; none at all without a split."""
+    if split is None:
+        return
+    round_, first_step = divmod(first_step, -(-len(split) // size))
+    while True:
+        stream = Stream(seed, epoch, f"meta {round_}")
+        order = torch.randperm(len(split), generator=stream.generator())
+        yield from split.batches(size, order, stream, first_step=first_step)
+        round_, first_step = round_ + 1, 0
