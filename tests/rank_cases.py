@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import traceback
+import warnings
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from socrates import SATLoss, SocratesLoss
+from socrates.experiment import Experiment, Optimization, Part, resolve
 
+engine: Any = importlib.import_module("socrates.engine.train")  # the package has a function of that name
 RANKS = 2
 NUM_SAMPLES, NUM_CLASSES, WIDTH = 23, 3, 5
 LOSSES: dict[str, Any] = {"socrates": SocratesLoss, "sat": SATLoss}
@@ -23,6 +27,9 @@ LOSSES: dict[str, Any] = {"socrates": SocratesLoss, "sat": SATLoss}
 def serve(rank: int, rendezvous: str, pipe: Any) -> None:
     """Carry out what the pipe asks for, as a rank of the group that meets at a file."""
     torch.set_num_threads(1)
+    warnings.simplefilter("error")
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": "test"}
+    os.environ |= {"LOCAL_WORLD_SIZE": str(RANKS), "GROUP_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=RANKS)
     while (asked := pipe.recv()) is not None:
         name, options = asked
@@ -93,7 +100,7 @@ def doubles(rank, world=RANKS):
 def bytes_of_a_step(rank, batch):
     """What the loss gives to torch.distributed, counted."""
     sent = []
-    usual = dist.all_gather_into_tensor
+    usual = dist.all_gather
 
     def counted(found, own, group=None):
         sent.append(own.numel() * own.element_size())
@@ -101,14 +108,14 @@ def bytes_of_a_step(rank, batch):
 
     criterion = SocratesLoss(NUM_SAMPLES)
     index = torch.arange(batch if rank == 0 else 1)
-    dist.all_gather_into_tensor = counted
+    dist.all_gather = counted
     try:
         criterion(torch.randn(len(index), 4), torch.zeros(len(index), dtype=torch.int64), index)
         criterion.eval()
         criterion(torch.randn(len(index), 4), torch.zeros(len(index), dtype=torch.int64))
         SocratesLoss(None)(torch.randn(2, 4, 3, 3), torch.zeros(2, 3, 3, dtype=torch.int64))
     finally:
-        dist.all_gather_into_tensor = usual
+        dist.all_gather = usual
     return sum(sent)
 
 
@@ -140,3 +147,33 @@ def in_half_precision(rank):
     with torch.autocast("cpu", torch.bfloat16):
         criterion(model(inputs[index]), labels[index], index).backward()
     return criterion.target
+
+
+def train_each(rank, out, cases, world=RANKS):
+    """Train a small model by each method; the state of model and method at the end, and the records, on this rank."""
+    states: list[Any] = []
+    usual = engine.build, engine.finish
+
+    def build(*arguments, **options):
+        states.append(usual[0](*arguments, **options))
+        return states[-1]
+
+    engine.build, engine.finish = build, lambda *_: None
+    try:
+        for name, options in cases:
+            engine.train(small(name, **options), out, accelerator="cpu")
+    finally:
+        engine.build, engine.finish = usual
+    return [{**copied("model", state.model), **copied("method", state.method)} for state in states]
+
+
+def copied(part, module):
+    return {f"{part}.{key}": value.clone() for key, value in module.state_dict().items()}
+
+
+def small(name, model="mlp", epochs=2, precision="32-true", choose="last", num_train=49, **options):
+    """49 samples in batches of 8: the last batch of an epoch has one, so that a rank has none."""
+    settings = Optimization(epochs=epochs, batch_size=8, learning_rate=0.05)
+    parts = Part("digits"), Part(model, width=8), Part(name, **options)
+    made = Experiment(*parts, num_train=num_train, precision=precision, choose=choose, optimization=settings)
+    return resolve(made)

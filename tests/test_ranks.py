@@ -10,6 +10,8 @@ import rank_cases
 import torch
 from processes import SECONDS_UNTIL_HUNG
 
+from socrates import methods
+
 pytestmark = pytest.mark.slow
 
 
@@ -104,3 +106,26 @@ def test_autocast(ranks):
     first, second = ranks("in_half_precision")
     assert torch.equal(first, second)
     assert (first < 1).all()
+
+
+OPTIONS = {"ccl_sc": {"start_epoch": 1, "queue_size": 4, "epochs": 3}, "sat": {"start_epoch": 1}}
+CASES = [(name, OPTIONS.get(name, {})) for name in methods.METHODS]
+
+
+@pytest.fixture(scope="module")
+def trained(ranks, tmp_path_factory):
+    """The states after training by every method: on the first rank, on the second, and in one process."""
+    out = tmp_path_factory.mktemp("trained")
+    two = ranks("train_each", out=out / "two", cases=CASES)
+    return [*two, rank_cases.train_each(0, out / "one", CASES)]
+
+
+@pytest.mark.parametrize("name", methods.METHODS)
+def test_every_method_gives_the_state_of_one_process(trained, name):
+    first, second, one = (states[list(methods.METHODS).index(name)] for states in trained)
+    assert first.keys() == one.keys()
+    for key, value in one.items():
+        assert torch.equal(first[key], second[key]), key
+        torch.testing.assert_close(first[key], value, rtol=0, atol=1e-5)
+    targets = [value for key, value in one.items() if key.endswith("criterion.target")]
+    assert all((target != 1).all() for target in targets)

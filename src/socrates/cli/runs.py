@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import to_all
+from socrates.engine.ranks import devices_and_nodes, follows
 from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
 from socrates.engine.train import pace, train
 from socrates.experiment import Experiment
@@ -27,16 +28,30 @@ LISTED = {"name": 12, "options and defaults": 25}  # columns and their least wid
 
 def run_train(options: Train) -> None:
     """`socrates train`."""
+    processes = {"devices": options.devices, "num_nodes": options.num_nodes}
+    if follows(**processes):
+        return run_follower(options, processes)
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     options = options if options.minutes is None else in_minutes(options, options.minutes, place)
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
     how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
-    run = train(options.named_experiment(options.seed), options.out, **place, **how)
+    run = train(options.named_experiment(options.seed), options.out, **place, **processes, **how)
     if (run.directory / MODEL_FILE).is_file():
         show(f"use it: socrates predict {run.directory} IMAGES ..., or socrates.load({str(run.directory)!r}) in Python")
     elif kept != "none":
         show("it was trained without keeping its weights: --again trains it anew and keeps them")
+
+
+def run_follower(options: Train, processes: dict[str, int]) -> None:
+    """The same in another process than the first of a run: what ends all of them, the first one tells."""
+    place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
+    try:
+        train(options.named_experiment(options.seed), options.out, again=options.again, **place, **processes)
+    except (KeyboardInterrupt, SystemExit):
+        return
+    except ConnectionError:
+        raise SystemExit(1) from None
 
 
 def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
@@ -47,6 +62,8 @@ def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
 
     if not 0 < minutes < math.inf:
         raise ValueError(f"--minutes must be more than 0, got {minutes}")
+    if max(devices_and_nodes(options.devices, options.num_nodes)) > 1:
+        raise ValueError("--minutes tries how fast one device is: with several of them, give --epochs")
     if options.epochs is not None:
         raise ValueError("--minutes says how many --epochs there are: give one of the two")
     for run, experiment in Run.of_these_parts(options.out, made(1)):

@@ -12,6 +12,7 @@ from socrates.engine.evaluate import calibration
 from socrates.engine.events import Stepped, Tell
 from socrates.engine.keep import freeze
 from socrates.engine.optim import set_rate
+from socrates.engine.ranks import ALONE, Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment
 
@@ -27,6 +28,7 @@ def train_epoch(
     experiment: Experiment,
     tell: Tell,
     after_step: Callable[[], None] = nothing,
+    ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end.
 
@@ -47,9 +49,9 @@ def train_epoch(
         state.changing = True
         seed_noise(streams["noise"].number(step), fabric.device)
         rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
-        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
+        batch = ranks.part_of(replace(batch, meta=next(metas, None), learning_rate=rate))
         with fabric.autocast():
-            output = method(model, batch)
+            output = method(ranks.model_of(model, batch), batch)
         check_output(output, batch, num_outputs, experiment.method.name)
         state.optimizer.zero_grad()
         fabric.backward(output.loss)

@@ -7,6 +7,7 @@ before it computes its loss. So its state is the same everywhere, and so are los
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -57,13 +58,16 @@ class Ranks:
         start = rank * size + min(rank, more)
         return slice(start, start + size + (rank < more))
 
+    def part_or_one(self, total: int) -> slice:
+        """The same, or one sample where the rank has none, so that it takes part in every step; it is not gathered."""
+        part = self.part(total)
+        return part if part.stop > part.start else slice(0, 1)
+
     def part_of(self, batch: Batch) -> Batch:
-        """The batch with the inputs of this rank's part only, or of one sample where it has none."""
+        """The batch with the inputs of this rank's part only."""
         if self.alone:
             return batch
-        total, part = len(batch), self.part(len(batch))
-        part = part if part.stop > part.start else slice(0, 1)  # so that every rank takes every step
-        gather = _gather_function(self, total)
+        part, gather = self.part_or_one(len(batch)), _gather_function(self, len(batch))
         meta = None if batch.meta is None else self.part_of(batch.meta)
         return replace(batch, inputs=_rows(batch.inputs, part), gather=gather, meta=meta)
 
@@ -82,6 +86,15 @@ class Ranks:
         found = torch.tensor(float(number), dtype=torch.float64)
         dist.all_reduce(found, dist.ReduceOp.MAX, group=self.hasty)
         return found.item()
+
+    @contextlib.contextmanager
+    def first_ahead(self) -> Iterator[None]:
+        """In here the first rank alone, and when it is through, the others."""
+        if not self.first:
+            self.wait()
+        yield
+        if self.first:
+            self.wait()
 
     def wait(self) -> None:
         """Until every rank has come here, however long one of them reads or writes."""
@@ -115,6 +128,9 @@ class Ranks:
                 f"{SECONDS_UNTIL_LOST} seconds. The same command goes on from the last checkpoint, with any number of "
                 f"devices"
             ) from error
+
+
+ALONE = Ranks()
 
 
 class ModelOfAll:
@@ -173,11 +189,10 @@ class _Gather(torch.autograd.Function):
         longest = ranks.part(total, 0)
         padded = own.new_zeros(longest.stop, *own.shape[1:])
         padded[:size] = own[:size]
-        found = own.new_empty(ranks.count * len(padded), *own.shape[1:])
-        dist.all_gather_into_tensor(found, padded)
-        parts = found.view(ranks.count, *padded.shape)
+        found = [torch.empty_like(padded) for _ in range(ranks.count)]
+        dist.all_gather(found, padded)
         sizes = [ranks.part(total, rank) for rank in range(ranks.count)]
-        return torch.cat([rows[: of.stop - of.start] for rows, of in zip(parts, sizes, strict=True)])
+        return torch.cat([rows[: of.stop - of.start] for rows, of in zip(found, sizes, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -189,6 +204,14 @@ class _Gather(torch.autograd.Function):
 
 
 _gathered: Callable[..., Tensor] = _Gather.apply  # pyright: ignore[reportAssignmentType]
+
+
+def strategy_of_many() -> Any:
+    """DDP, without sending the running means of batch norm in every step: they are the first rank's."""
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
+    return DDPStrategy(**{"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False})
 
 
 def launched(fabric: Any) -> Ranks:
@@ -209,13 +232,15 @@ def hurry(ranks: Ranks) -> None:
         dist.distributed_c10d._set_pg_timeout(patience, dist.group.WORLD)  # pyright: ignore
 
 
-def follows() -> bool:
+def follows(devices: int, num_nodes: int) -> bool:
     """Whether this process was started as another rank than the first, which alone talks.
 
-    >>> follows()
+    >>> follows(devices=1, num_nodes=1)
     False
     """
-    return any(int(os.environ.get(name) or 0) > 0 for name in ("RANK", "LOCAL_RANK", "NODE_RANK"))
+    devices, num_nodes = devices_and_nodes(devices, num_nodes)
+    places = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    return devices * num_nodes > 1 and any(int(os.environ.get(name) or 0) > 0 for name in places)
 
 
 def devices_and_nodes(devices: int, num_nodes: int) -> tuple[int, int]:

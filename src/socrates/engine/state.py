@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from socrates.contracts import Method, Split
 from socrates.engine import checkpoint
 from socrates.engine.checkpoint import ADVICE, first_line
+from socrates.engine.ranks import Ranks
 from socrates.experiment import Experiment
 from socrates.records import read_experiment
 
@@ -67,8 +68,8 @@ class State:
         """One more is whole."""
         self.epoch, self.step, self.gathered = self.epoch + 1, 0, None
 
-    def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+    def content(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
         content = {
             "experiment": self.experiment.to_json(),
             "epoch": self.epoch,
@@ -78,8 +79,18 @@ class State:
         }
         if self.gathered is not None:
             content |= {"gathered": self.gathered.content(), "method_epoch": self.method.epoch_state()}
-        checkpoint.write(path, content)
+        return content
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        checkpoint.write(path, self.content())
         self.saved = self.done
+
+    def share(self, ranks: Ranks) -> None:
+        """Give every rank what the first one holds, if training goes on."""
+        found = None if ranks.alone else ranks.from_first(self.content() if self.done > (0, 0) else None)
+        if found is not None and not ranks.first:
+            self._take(found)
 
     def load(self, path: Path) -> None:
         """Take over the last checkpoint that is whole, if there is any; one of another run is named."""

@@ -41,7 +41,7 @@ def check_group(process_group: object) -> None:
 def gather_sizes(count: int, weight: Tensor, group: Group, name: str) -> Tensor:
     """How many samples each rank has in this step, and their weight: (ranks, 2) float64, sixteen bytes a rank."""
     own = torch.stack([torch.full_like(weight, count, dtype=torch.float64), weight.to(torch.float64)])
-    return _all_gather(own, group, name).view(-1, 2)
+    return _all_gather(own, group, name)
 
 
 @_not_compiled
@@ -55,7 +55,7 @@ def gather_samples(
     packed = torch.cat(words, dim=1)  # (B, 8)
     padded = packed.new_zeros(max(counts), packed.shape[1])
     padded[: len(packed)] = packed
-    found = _all_gather(padded, group, name).view(len(counts), *padded.shape)
+    found = _all_gather(padded, group, name)
     rows = torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
     border = position.itemsize
     every_index, every_target = rows[:, :border].contiguous(), rows[:, border:].contiguous()
@@ -63,9 +63,9 @@ def gather_samples(
 
 
 def _all_gather(own: Tensor, group: Group, name: str) -> Tensor:
-    found = own.new_empty(_dist.get_world_size(group) * len(own), *own.shape[1:])
+    found = own.new_empty(_dist.get_world_size(group), *own.shape)
     try:
-        _dist.all_gather_into_tensor(found, own, group=group)
+        _dist.all_gather(list(found.unbind()), own, group=group)
     except RuntimeError as error:
         said = str(error).strip().partition("\n")[0]
         every = "each rank must call it in each training step, with an empty batch if it has no sample"
