@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import signal
 import traceback
 import warnings
 from datetime import timedelta
@@ -16,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from socrates import SATLoss, SocratesLoss
+from socrates.engine.events import Stepped
 from socrates.experiment import Experiment, Optimization, Part, resolve
 
 engine: Any = importlib.import_module("socrates.engine.train")  # the package has a function of that name
@@ -149,9 +152,14 @@ def in_half_precision(rank):
     return criterion.target
 
 
-def train_each(rank, out, cases, world=RANKS):
-    """Train a small model by each method; the state of model and method at the end, and the records, on this rank."""
+def train_each(rank, out, cases, stop_at=None):
+    """Train a small model by each method; the state of model and method at the end, or where a signal stops it."""
     states: list[Any] = []
+
+    def tell(event):
+        if isinstance(event, Stepped) and (event.epoch, event.step) == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     usual = engine.build, engine.finish
 
     def build(*arguments, **options):
@@ -161,10 +169,15 @@ def train_each(rank, out, cases, world=RANKS):
     engine.build, engine.finish = build, lambda *_: None
     try:
         for name, options in cases:
-            engine.train(small(name, **options), out, accelerator="cpu")
+            with contextlib.suppress(SystemExit) if stop_at else contextlib.nullcontext():
+                engine.train(small(name, **options), out, accelerator="cpu", tell=tell)
     finally:
         engine.build, engine.finish = usual
-    return [{**copied("model", state.model), **copied("method", state.method)} for state in states]
+    done = [{"done": torch.tensor(state.done)} for state in states]
+    return [
+        {**copied("model", state.model), **copied("method", state.method), **place}
+        for state, place in zip(states, done, strict=True)
+    ]
 
 
 def copied(part, module):

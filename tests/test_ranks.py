@@ -120,6 +120,25 @@ def trained(ranks, tmp_path_factory):
     return [*two, rank_cases.train_each(0, out / "one", CASES)]
 
 
+STOPPED = [(name, OPTIONS.get(name, {})) for name in ("socrates", "ccl_sc", "mc")]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 2)])
+def test_a_run_that_was_stopped_amid_an_epoch_goes_on_with_any_number_of_ranks(ranks, trained, tmp_path, before, after):
+    def train(count, **options):
+        options |= {"out": tmp_path, "cases": STOPPED}
+        return ranks("train_each", **options) if count == 2 else [rank_cases.train_each(0, **options)]
+
+    for states in train(before, stop_at=(1, 3)):
+        assert [state["done"].tolist() for state in states] == [[1, 4]] * len(STOPPED)
+    whole = trained[0 if (before, after) == (2, 2) else 2]
+    for states in train(after):
+        for (name, _), state in zip(STOPPED, states, strict=True):
+            for key, value in whole[list(methods.METHODS).index(name)].items():
+                exact = (before, after) == (2, 2)
+                torch.testing.assert_close(state[key], value, rtol=0, atol=0 if exact else 1e-5)
+
+
 @pytest.mark.parametrize("name", methods.METHODS)
 def test_every_method_gives_the_state_of_one_process(trained, name):
     first, second, one = (states[list(methods.METHODS).index(name)] for states in trained)
