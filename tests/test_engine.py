@@ -285,7 +285,7 @@ def test_no_value_is_read_inside_a_step(method):
 
 def test_a_run_that_diverges_is_whole_and_marked(tmp_path):
     wild = dataclasses.replace(SHORT, learning_rate=1e12, epochs=3)
-    run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu")
+    run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu", on_nan="collapse")
     assert run.finished
     assert run.summary()["collapsed"] == "the logits are not finite"
     assert run.evaluation().results == {}

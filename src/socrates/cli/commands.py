@@ -38,6 +38,9 @@ class Train(Named, Where):
     num_nodes: int = 1  # Machines with as many devices each; NODE_RANK and MASTER_ADDR, or SLURM, tell them apart.
     seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
     again: bool = False  # Delete what is there of the run, and train it from the start.
+    # What to do about a loss that is not finite: stop, keeping the last good state; skip the step; or go on, and record
+    # the run as collapsed.
+    on_nan: Literal["stop", "skip", "collapse"] = "stop"
     log: Literal["none", "tensorboard"] = "none"  # Also write curves for TensorBoard, into the run directory.
     minutes: float | None = None  # Train for about so long: how many epochs that are is tried first, and told.
     keep_weights: Literal["full", "half", "none"] = "full"  # Whether the finished run keeps its model.

@@ -35,7 +35,7 @@ def run_train(options: Train) -> None:
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     options = options if options.minutes is None else in_minutes(options, options.minutes, place)
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
-    how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
+    how = {"again": options.again, "keep_weights": kept, "estimate": True, "on_nan": options.on_nan, "tell": tell}
     run = train(options.named_experiment(options.seed), options.out, **place, **processes, **how)
     if (run.directory / MODEL_FILE).is_file():
         show(f"use it: socrates predict {run.directory} IMAGES ..., or socrates.load({str(run.directory)!r}) in Python")
@@ -47,7 +47,14 @@ def run_follower(options: Train, processes: dict[str, int]) -> None:
     """The same in another process than the first of a run: what ends all of them, the first one tells."""
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     try:
-        train(options.named_experiment(options.seed), options.out, again=options.again, **place, **processes)
+        train(
+            options.named_experiment(options.seed),
+            options.out,
+            again=options.again,
+            on_nan=options.on_nan,
+            **place,
+            **processes,
+        )
     except (KeyboardInterrupt, SystemExit):
         return
     except ConnectionError:

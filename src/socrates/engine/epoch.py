@@ -1,24 +1,23 @@
 """One epoch of training. The loop never asks which method it runs."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from socrates.contracts import Batch, Output, Split, Stream
 from socrates.engine.evaluate import calibration
 from socrates.engine.events import Stepped, Tell
+from socrates.engine.finite import OnNan, Undo, Watch, is_finite
 from socrates.engine.keep import freeze
 from socrates.engine.optim import set_rate
 from socrates.engine.ranks import ALONE, Ranks
-from socrates.engine.state import State
+from socrates.engine.state import State, nothing
 from socrates.experiment import Experiment
-
-
-def nothing() -> None:
-    """Is done after a step."""
 
 
 def train_epoch(
@@ -28,11 +27,13 @@ def train_epoch(
     experiment: Experiment,
     tell: Tell,
     after_step: Callable[[], None] = nothing,
+    on_nan: OnNan = "stop",
     ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end.
 
     An epoch that was stopped goes on after the steps that it has done. While `after_step` is called the state is whole.
+    Only if steps with a loss that is not finite are to be skipped, each loss is read.
     """
     method, split, size = state.method, state.train, experiment.optimization.batch_size
     streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
@@ -44,28 +45,53 @@ def train_epoch(
     order = torch.randperm(len(split), generator=streams["order"].generator())
     metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step)
     batches = split.batches(size, order, streams["augmentation"], first_step=state.step)
+    watch = Watch(state, order)
+    state.check = watch.check if on_nan != "collapse" else nothing
     start = time.monotonic() - gathered.seconds
     for step, batch in enumerate(batches, start=state.step):
         state.changing = True
         seed_noise(streams["noise"].number(step), fabric.device)
         rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
         batch = ranks.part_of(replace(batch, meta=next(metas, None), learning_rate=rate))
+        undo = Undo(state) if on_nan == "skip" else None
         with fabric.autocast():
             output = method(ranks.model_of(model, batch), batch)
         check_output(output, batch, num_outputs, experiment.method.name)
         state.optimizer.zero_grad()
         fabric.backward(output.loss)
-        state.optimizer.step()
-        method.end_step(state.model)
-        gathered.total += output.loss.detach() * len(batch)
-        gathered.logits[batch.index] = output.logits.detach().to(gathered.logits.dtype)
+        if undo is not None and not is_finite(output.loss, state):
+            undo.undo()
+            gathered.skipped.append(step)
+            warnings.warn(watch.told(step), stacklevel=2)
+        else:
+            state.optimizer.step()
+            method.end_step(state.model)
+            gathered.total += output.loss.detach() * len(batch)
+            gathered.logits[batch.index] = output.logits.detach().to(gathered.logits.dtype)
+            watch.note(step, output.loss.detach())
         gathered.seconds = time.monotonic() - start
         state.step = step + 1
         state.changing = False
         tell(Stepped(state.epoch, step))
         after_step()
-    record: dict[str, Any] = {"train_loss": float(gathered.total / len(split))}
-    record |= calibration("train", gathered.logits, split.labels, method.task.num_classes, experiment.num_bins)
+    state.check()
+    return record_of(state, order, size, experiment.num_bins)
+
+
+def record_of(state: State, order: Tensor, size: int, num_bins: int) -> dict[str, Any]:
+    """What the steps of an epoch gave; those that were left out count for nothing."""
+    method, gathered = state.method, state.gathered
+    assert gathered is not None
+    logits, labels = gathered.logits, state.train.labels
+    if gathered.skipped:
+        rows = [part for step, part in enumerate(order.split(size)) if step not in gathered.skipped]
+        if not rows:
+            raise ValueError(f"every step of epoch {state.epoch + 1} was left out, as none had a finite loss")
+        seen = torch.cat(rows).to(labels.device)
+        logits, labels = logits[seen], labels[seen]
+    record: dict[str, Any] = {"train_loss": float(gathered.total / len(labels))}
+    record |= calibration("train", logits, labels, method.task.num_classes, num_bins)
+    record |= {"skipped_steps": len(gathered.skipped)} if gathered.skipped else {}
     return record | {key: float(value) for key, value in method.diagnostics().items()}
 
 

@@ -1,5 +1,6 @@
 """What a checkpoint holds: enough to go on bitwise as if training had never stopped, also amid an epoch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from socrates.experiment import Experiment
 from socrates.records import read_experiment
 
 
+def nothing() -> None:
+    """Is done."""
+
+
 @dataclass
 class Gathered:
     """What the steps of an epoch that is not whole gave for its record."""
@@ -22,7 +27,7 @@ class Gathered:
     total: Tensor  # the sum of the losses of all samples
     logits: Tensor  # (N, outputs) of the training samples seen so far: training metrics cost no pass
     seconds: float = 0.0
-    skipped: int = 0  # steps that were left out
+    skipped: list[int] = field(default_factory=list)  # steps that were left out
 
     def content(self) -> dict[str, Any]:
         """For a checkpoint."""
@@ -44,6 +49,7 @@ class State:
     step: int = 0  # steps done of the epoch after them
     gathered: Gathered | None = None  # by these steps; None between epochs
     changing: bool = False  # in the middle of a step: this is no state to keep
+    check: Callable[[], None] = nothing  # raises an error instead of letting a bad state be saved
     saved: tuple[int, int] = (0, 0)  # epochs and steps that the checkpoint holds
     best: dict[str, Any] = field(default_factory=dict)  # weights of the epoch that is chosen so far, unless the last is
 
@@ -82,7 +88,8 @@ class State:
         return content
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+        """Write it whole or not at all, if it is good."""
+        self.check()
         checkpoint.write(path, self.content())
         self.saved = self.done
 

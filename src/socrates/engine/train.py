@@ -16,6 +16,7 @@ from socrates.data.fingerprint import Fingerprint, fingerprint
 from socrates.engine.epoch import train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
+from socrates.engine.finite import OnNan
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
 from socrates.engine.keep import freeze, keep_model, reserve, start_from
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
@@ -40,6 +41,7 @@ def train(
     keep_weights: Weights = "full",
     start: Path | None = None,
     estimate: bool = False,
+    on_nan: OnNan = "stop",
     devices: int = 1,
     num_nodes: int = 1,
     tell: Tell = to_nobody,
@@ -50,6 +52,9 @@ def train(
     model, with weights in full, in half precision, or none; see `socrates.load`. `start` is the model.safetensors (or
     the run that holds it) of the weights whose hash the experiment names. With `estimate` a few steps are tried first,
     to tell about how long it takes.
+
+    A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
+    out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
 
     With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: Fabric
     starts this program anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
@@ -67,7 +72,7 @@ def train(
             check_writable(Path(out))
             start = start and model_file(Path(start))
             processes = devices_and_nodes(devices, num_nodes)
-            options = Options(data_root, accelerator, again, keep_weights, start, estimate, processes)
+            options = Options(data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes)
             _train(experiment, Path(out), options, tell)
         run = Run(directory)
         tell(Finished(experiment, run, already))
@@ -130,6 +135,7 @@ class Options(NamedTuple):
     keep_weights: Weights
     start: Path | None
     estimate: bool
+    on_nan: OnNan
     processes: tuple[int, int] = (1, 1)  # on each machine, and machines
 
 
@@ -174,7 +180,8 @@ def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path,
         hurry(ranks)
         while state.epoch < settings.epochs:
             values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell, saving.after_step, ranks)
+            after_step = saving.after_step
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell, after_step, options.on_nan, ranks)
             ranks.share_buffers(state.model)
             trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
             values |= measure(fabric_model, state, splits, experiment, run, ranks)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 _dist = cast(Any, torch.distributed)
-_not_compiled: Callable[[Any], Any] = cast(Any, torch.compiler).disable
 Group = Any  # a torch.distributed.ProcessGroup, a class that builds without torch.distributed do not have
 FEW = 2**31  # samples whose positions fit into four bytes
 
@@ -37,14 +35,12 @@ def check_group(process_group: object) -> None:
         raise ValueError(f'process_group must be "auto", None or a torch.distributed group, got {process_group!r}')
 
 
-@_not_compiled
 def gather_sizes(count: int, weight: Tensor, group: Group, name: str) -> Tensor:
     """How many samples each rank has in this step, and their weight: (ranks, 2) float64, sixteen bytes a rank."""
     own = torch.stack([torch.full_like(weight, count, dtype=torch.float64), weight.to(torch.float64)])
     return _all_gather(own, group, name)
 
 
-@_not_compiled
 def gather_samples(
     index: Tensor, target: Tensor, sizes: Tensor, num_samples: int, group: Group, name: str
 ) -> tuple[Tensor, Tensor]:

@@ -171,7 +171,7 @@ def _work(connection: Connection, environment: dict[str, str], experiment: Exper
 
     try:
         place = {"data_root": engine.data_root, "accelerator": engine.accelerator}
-        train(experiment, engine.out, **place, keep_weights=engine.keep_weights, tell=tell)
+        train(experiment, engine.out, **place, keep_weights=engine.keep_weights, on_nan="collapse", tell=tell)
     except Exception as error:
         connection.send(Failed(experiment, reason_of(error)))
 
