@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
+import os
+import signal
 from typing import Any
 
 import pytest
 import rank_cases
 import torch
-from processes import SECONDS_UNTIL_HUNG
+from processes import SECONDS_UNTIL_HUNG, alive, descendants, wait_for, whole_lines
 
 from socrates import methods
+from socrates.records import Run
 
 pytestmark = pytest.mark.slow
 
@@ -148,3 +152,47 @@ def test_every_method_gives_the_state_of_one_process(trained, name):
         torch.testing.assert_close(first[key], value, rtol=0, atol=1e-5)
     targets = [value for key, value in one.items() if key.endswith("criterion.target")]
     assert all((target != 1).all() for target in targets)
+
+
+WORDS = ["train", "digits", "mlp", "socrates", "--width", 8, "--num-train", 49, "--batch-size", 8, "--device", "cpu"]
+
+
+def test_the_command_stops_on_all_ranks_at_once_and_a_lost_rank_ends_it_with_one_line(start, tmp_path):
+    words = [*WORDS, "--epochs", 100_000, "--out", tmp_path, "--devices", 2]
+    process = start(*words)
+    records = process.wait_for(lambda: list(tmp_path.glob("*/epochs.jsonl")))[0]
+    process.wait_for(lambda: whole_lines(records) > 1)
+    (other,) = descendants(process.pid)
+    os.kill(process.pid, signal.SIGTERM)
+    assert process.ended() == 128 + signal.SIGTERM
+    assert process.said().count("stopped: ") == 1
+    wait_for(lambda: not alive(other))
+    before = whole_lines(records)
+    assert f"{before} of 100000 epochs are done and saved" in process.said()
+
+    process = start(*words)
+    process.wait_for(lambda: whole_lines(records) > before)
+    os.kill(next(iter(descendants(process.pid))), signal.SIGKILL)
+    assert process.ended() == 1
+    assert process.said().count("error: ") == 1
+    assert "another process of this run, of 2, is lost" in process.said()
+    assert "The same command goes on from the last checkpoint" in process.said()
+    assert [path.name for path in tmp_path.rglob("lock")] == []
+
+
+def test_torchrun_gives_the_run_of_one_process(start, run, tmp_path):
+    words = [*WORDS, "--epochs", 2]
+    torchrun = [importlib.import_module("torch.distributed.run").__file__, "--nproc-per-node", 2, "--standalone"]
+    process = start(*torchrun, "-m", "socrates.cli", *words, "--out", tmp_path / "two")
+    assert run(*words, "--out", tmp_path / "one")[0] == 0
+    assert process.ended() == 0, process.said()
+    assert process.said().count("finished: ") == 1
+    one, two = (Run(next((tmp_path / name).iterdir())) for name in ("one", "two"))
+    assert one.directory.name == two.directory.name
+    for split in ("val", "test"):
+        here, there = one.predictions(split, 2), two.predictions(split, 2)
+        assert (here.labels == there.labels).all()
+        assert abs(here.logits - there.logits).max() < 1e-5  # each sample once, in its place
+    for first, second in zip(one.epochs(), two.epochs(), strict=True):
+        for key in first.values.keys() - {"seconds"}:
+            assert second.values[key] == pytest.approx(first.values[key], abs=1e-5, nan_ok=True), key

@@ -28,7 +28,7 @@ LISTED = {"name": 12, "options and defaults": 25}  # columns and their least wid
 
 def run_train(options: Train) -> None:
     """`socrates train`."""
-    processes = {"devices": options.devices, "num_nodes": options.num_nodes}
+    processes: dict[str, Any] = {"devices": options.devices, "num_nodes": options.num_nodes}
     if follows(**processes):
         return run_follower(options, processes)
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
@@ -43,7 +43,7 @@ def run_train(options: Train) -> None:
         show("it was trained without keeping its weights: --again trains it anew and keeps them")
 
 
-def run_follower(options: Train, processes: dict[str, int]) -> None:
+def run_follower(options: Train, processes: dict[str, Any]) -> None:
     """The same in another process than the first of a run: what ends all of them, the first one tells."""
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     try:

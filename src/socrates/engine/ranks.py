@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -211,17 +213,43 @@ def strategy_of_many() -> Any:
     from lightning_fabric.strategies.ddp import DDPStrategy
 
     known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
-    return DDPStrategy(**{"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False})
+    name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    options: dict[str, Any] = {name: False}
+    return DDPStrategy(**options)
 
 
 def launched(fabric: Any) -> Ranks:
     """The ranks of what Fabric was told to use: the other processes are started, or were by torchrun."""
     if fabric.world_size == 1:
         return Ranks()
-    fabric.launch()
+    with _others_started(fabric.strategy.cluster_environment, fabric.strategy.num_processes, fabric.world_size):
+        fabric.launch()
     waits = timedelta(seconds=SECONDS_UNTIL_LOST), timedelta(hours=HOURS_OF_PATIENCE)
     groups = [dist.new_group(backend="gloo", timeout=wait) for wait in waits]
     return Ranks(fabric.global_rank, fabric.world_size, *groups)
+
+
+@contextlib.contextmanager
+def _others_started(environment: Any, num_processes: int, world_size: int) -> Iterator[None]:
+    """The other processes of this machine, started with the words of this one, unless somebody else started them.
+
+    Fabric's own launcher would end this process without a word, and amid a checkpoint, when another one is lost.
+    """
+    if environment.creates_processes_externally or dist.is_initialized():
+        yield
+        return
+    place = {"MASTER_ADDR": environment.main_address, "MASTER_PORT": str(environment.main_port)}
+    place |= {"NODE_RANK": str(environment.node_rank()), "WORLD_SIZE": str(world_size), "LOCAL_RANK": "0"}
+    for local_rank in range(1, num_processes):
+        words = [sys.executable, *sys.orig_argv[1:]]
+        subprocess.Popen(words, env={**os.environ, **place, "LOCAL_RANK": str(local_rank)})
+    before = {name: os.environ.get(name) for name in place}
+    os.environ |= place
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def hurry(ranks: Ranks) -> None:

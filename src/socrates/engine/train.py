@@ -56,8 +56,8 @@ def train(
     A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
     out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
 
-    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: Fabric
-    starts this program anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
+    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: this
+    program is started anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
     rounding and for what depends on a process's part of a batch (batch norm, dropout). `out` must be one folder for
     all machines; the first process alone writes to it, and tells. A stopped run goes on with any number of devices.
     """
