@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 import rank_cases
 import torch
+from PIL import Image
 from processes import SECONDS_UNTIL_HUNG, alive, descendants, wait_for, whole_lines
 
 from socrates import methods
+from socrates.contracts import Batch, Stream
+from socrates.data.augment import Transform
+from socrates.data.resident import ResidentImages
+from socrates.data.streamed import StreamedImages
+from socrates.engine.ranks import Ranks as Places
 from socrates.records import Run
 
 pytestmark = pytest.mark.slow
@@ -110,6 +116,45 @@ def test_autocast(ranks):
     first, second = ranks("in_half_precision")
     assert torch.equal(first, second)
     assert (first < 1).all()
+
+
+@pytest.mark.parametrize("kind", ["resident", "resized", "streamed"])
+@pytest.mark.parametrize("stream", [None, Stream(seed=1, epoch=2)])
+def test_parts_of_batches_are_those_of_the_whole_ones_bit_for_bit(kind, stream, tmp_path):
+    pixels, labels = torch.randint(256, (7, 3, 9, 9), dtype=torch.uint8), torch.arange(7)
+    how: dict[str, Any] = {"size": 8, "scale": (0.2, 1.0)} if kind != "resident" else {"padding": 2, "degrees": 20.0}
+    transform = Transform((0.5,) * 3, (0.5,) * 3, flip=True, **how)
+    split: Any = ResidentImages(pixels, labels, transform)
+    if kind == "streamed":
+        paths = [tmp_path / f"{number}.png" for number in range(7)]
+        for path, image in zip(paths, pixels, strict=True):
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+        split = StreamedImages(paths, labels, transform)
+    order = torch.tensor([6, 2, 0, 4, 1])
+    parts = [list(Places(rank, 2).batches(split, 4, order, stream, first_step=0)) for rank in range(2)]
+    for step, whole in enumerate(split.batches(4, order, stream)):
+        first, second = (part[step] for part in parts)
+        assert torch.equal(first.index, whole.index)
+        if len(whole) == 1:  # the second rank has none, and borrows it
+            assert torch.equal(first.inputs, whole.inputs)
+            assert torch.equal(second.inputs, whole.inputs)
+        else:
+            assert torch.equal(torch.cat([first.inputs, second.inputs]), whole.inputs)
+
+
+def test_a_split_that_gives_whole_batches_is_cut_and_so_are_mappings():
+    class Whole:
+        def batches(self, size, order, stream=None, first_step=0):
+            inputs = {"tokens": torch.arange(5), "mask": torch.ones(5, 2)}
+            yield Batch(inputs, torch.zeros(5, dtype=torch.int64), order)
+
+    second = Places(1, 2)
+    batch = second.part_of(next(second.batches(Whole(), 5, torch.arange(5))))
+    assert batch.inputs["tokens"].tolist() == [3, 4]
+    assert batch.inputs["mask"].shape == (2, 2)
+    assert len(batch) == 5
+    with pytest.raises(ValueError, match="of a batch of 5 this process has 2 inputs, and the model gave 4 rows"):
+        batch.whole(torch.zeros(4, 3))
 
 
 OPTIONS = {"ccl_sc": {"start_epoch": 1, "queue_size": 4, "epochs": 3}, "sat": {"start_epoch": 1}}

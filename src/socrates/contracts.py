@@ -48,11 +48,18 @@ class Split(Protocol):
         ...
 
     def batches(
-        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+        self,
+        batch_size: int,
+        order: Tensor,
+        stream: Stream | None = None,
+        first_step: int = 0,
+        part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness.
 
         From `first_step` on they are those that would have come after the first `first_step` batches, bit for bit.
+        With `part`, the inputs are those of `part(len(batch))` only, bit for bit: one process of several asks for that.
+        A split that does not take it is asked for whole batches.
         """
         ...
 

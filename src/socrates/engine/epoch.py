@@ -43,8 +43,8 @@ def train_epoch(
     if experiment.optimization.backbone_factor == 0:
         freeze(state.model)
     order = torch.randperm(len(split), generator=streams["order"].generator())
-    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step)
-    batches = split.batches(size, order, streams["augmentation"], first_step=state.step)
+    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step, ranks)
+    batches = ranks.batches(split, size, order, streams["augmentation"], first_step=state.step)
     watch = Watch(state, order)
     state.check = watch.check if on_nan != "collapse" else nothing
     start = time.monotonic() - gathered.seconds
@@ -115,7 +115,9 @@ def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None
         )
 
 
-def meta_batches(split: Split | None, size: int, seed: int, epoch: int, first_step: int = 0) -> Iterator[Batch]:
+def meta_batches(
+    split: Split | None, size: int, seed: int, epoch: int, first_step: int, ranks: Ranks
+) -> Iterator[Batch]:
     """The method's own batches from a step on, without end; none at all without a split."""
     if split is None:
         return
@@ -123,5 +125,5 @@ def meta_batches(split: Split | None, size: int, seed: int, epoch: int, first_st
     while True:
         stream = Stream(seed, epoch, f"meta {round_}")
         order = torch.randperm(len(split), generator=stream.generator())
-        yield from split.batches(size, order, stream, first_step=first_step)
+        yield from ranks.batches(split, size, order, stream, first_step=first_step)
         round_, first_step = round_ + 1, 0

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from socrates.contracts import Batch, Inputs
+from socrates.contracts import Batch, Inputs, Split
 
 SECONDS_UNTIL_LOST = 50  # that a rank waits for the others in a step
 HOURS_OF_PATIENCE = 12  # that it waits for one that reads data or writes files
@@ -65,13 +65,21 @@ class Ranks:
         part = self.part(total)
         return part if part.stop > part.start else slice(0, 1)
 
+    def batches(self, split: Split, *arguments: Any, **options: Any) -> Iterator[Batch]:
+        """What the split's `batches` gives, with the inputs of this rank's part only, if it can give these alone."""
+        if not self.alone and "part" in inspect.signature(split.batches).parameters:
+            options["part"] = self.part_or_one
+        return split.batches(*arguments, **options)
+
     def part_of(self, batch: Batch) -> Batch:
         """The batch with the inputs of this rank's part only."""
         if self.alone:
             return batch
-        part, gather = self.part_or_one(len(batch)), _gather_function(self, len(batch))
+        inputs, part = batch.inputs, self.part_or_one(len(batch))
+        rows = next(iter(inputs.values())) if isinstance(inputs, Mapping) else inputs
+        inputs = _rows(inputs, part) if len(rows) == len(batch) else inputs
         meta = None if batch.meta is None else self.part_of(batch.meta)
-        return replace(batch, inputs=_rows(batch.inputs, part), gather=gather, meta=meta)
+        return replace(batch, inputs=inputs, gather=_gather_function(self, len(batch)), meta=meta)
 
     def gather(self, own: Tensor, total: int) -> Tensor:
         """The rows of all ranks from those of this one; the gradient is such that its mean over ranks is right."""
