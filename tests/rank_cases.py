@@ -184,9 +184,9 @@ def copied(part, module):
     return {f"{part}.{key}": value.clone() for key, value in module.state_dict().items()}
 
 
-def small(name, model="mlp", epochs=2, precision="32-true", choose="last", num_train=49, **options):
+def small(name, model="mlp", epochs=2, precision="32-true", choose="last", frozen=False, **options):
     """49 samples in batches of 8: the last batch of an epoch has one, so that a rank has none."""
-    settings = Optimization(epochs=epochs, batch_size=8, learning_rate=0.05)
+    settings = Optimization(epochs=epochs, batch_size=8, learning_rate=0.05, backbone_factor=0.0 if frozen else 1.0)
     parts = Part("digits"), Part(model, width=8), Part(name, **options)
-    made = Experiment(*parts, num_train=num_train, precision=precision, choose=choose, optimization=settings)
+    made = Experiment(*parts, num_train=49, precision=precision, choose=choose, optimization=settings)
     return resolve(made)

@@ -169,6 +169,22 @@ def trained(ranks, tmp_path_factory):
     return [*two, rank_cases.train_each(0, out / "one", CASES)]
 
 
+OTHERS = [
+    ("socrates", {"precision": "bf16-mixed"}), ("sat", {"precision": "bf16-mixed", "epochs": 1}),
+    ("mc", {"model": "cnn"}), ("ccl_sc", {**OPTIONS["ccl_sc"], "model": "cnn"}),
+    ("ce", {"choose": "nll"}), ("ce", {"frozen": True}),
+]  # fmt: skip
+
+
+def test_half_precision_batch_norm_and_frozen_bodies_keep_the_ranks_together(ranks, tmp_path):
+    two = ranks("train_each", out=tmp_path, cases=OTHERS)
+    for (name, options), first, second in zip(OTHERS, *two, strict=True):
+        for key, value in first.items():
+            local = "encoder" in key  # whose running means nothing reads
+            assert local or torch.equal(value, second[key]), (name, options, key)
+            assert value.isfinite().all(), (name, options, key)
+
+
 STOPPED = [(name, OPTIONS.get(name, {})) for name in ("socrates", "ccl_sc", "mc")]
 
 
