@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from processes import whole_lines
+from processes import wait_for, whole_lines
 from rich.console import Console
 
 from socrates import cli
 from socrates.cli.commands import COMMANDS
-from socrates.engine import checkpoint, evaluate, run_all, train
+from socrates.engine import checkpoint, evaluate, lock, run_all, train
 from socrates.engine.events import Closed, EpochDone, Started, Stepped
-from socrates.engine.guard import held
+from socrates.engine.lock import held
 from socrates.engine.studies.display import RunDisplay, TensorBoard
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.files import replacing
@@ -300,6 +300,40 @@ def test_two_processes_cannot_train_one_run(tmp_path):
     (run.directory / "lock").write_text("12345\n")  # what a process leaves that is killed
     assert train(digits(), tmp_path, accelerator="cpu").finished
     assert not (run.directory / "lock").exists()
+
+
+@unix
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_lock_of_a_dead_process_is_taken_over_also_on_a_shared_file_system(tmp_path, monkeypatch, guarded):
+    """Without the system's guard, what stands in the lock tells; another machine's process must show that it lives."""
+    if not guarded:
+        monkeypatch.setattr(lock.fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOLCK, "no locks")))
+    monkeypatch.setattr(lock, "SECONDS_BETWEEN_BEATS", 0.05)
+    path = tmp_path / "lock"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for dead in (f"{gone.pid} {lock.HOST}", f"{gone.pid}", f"{os.getppid()} another-host", "", "\0\0\0"):
+        path.write_text(dead)
+        with held(tmp_path):
+            assert path.read_text() == f"{os.getpid()} {lock.HOST}\n"
+        assert not path.exists()
+    path.write_text(f"{os.getppid()} another-host")
+    monkeypatch.setattr(lock.time, "sleep", lambda _: os.utime(path, ns=(1, 1)))  # it lives
+    with pytest.raises(OSError, match=rf"another process \(pid {os.getppid()} on another-host\)"), held(tmp_path):
+        pass
+    if not guarded:
+        path.write_text(f"{os.getppid()} {lock.HOST}")
+        with pytest.raises(OSError, match=rf"another process \(pid {os.getppid()}\)"), held(tmp_path):
+            pass
+    assert path.exists()
+
+
+@unix
+def test_a_held_lock_beats(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "SECONDS_BETWEEN_BEATS", 0.01)
+    with held(tmp_path):
+        os.utime(tmp_path / "lock", ns=(1, 1))
+        wait_for(lambda: (tmp_path / "lock").stat().st_mtime_ns > 1)
 
 
 @unix

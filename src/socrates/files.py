@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,4 +71,39 @@ def to_json(value: Any, indent: int | None = None) -> str:
     >>> to_json({"ece": float("nan")})
     '{"ece": null}\\n'
     """
-    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), indent=indent) + "\n"
+    return json.dumps(_plain(value), indent=indent) + "\n"
+
+
+def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
+    """The same with a checksum, by which a changed digit is noticed.
+
+    >>> with_checksum({"epoch": 1})
+    {'epoch': 1, 'checksum': '94919848'}
+    """
+    return {**value, "checksum": _checksum(value)}
+
+
+def without_checksum(value: Any) -> Any:
+    """What was given to `with_checksum`; changed since, it is refused. Earlier versions wrote no checksum.
+
+    >>> without_checksum({"epoch": 1, "checksum": "94919848"})
+    {'epoch': 1}
+    >>> without_checksum({"epoch": 2, "checksum": "94919848"})
+    Traceback (most recent call last):
+    ValueError: its checksum is wrong: it is not what was written
+    """
+    if not isinstance(value, dict) or "checksum" not in value:
+        return value
+    rest = {key: part for key, part in value.items() if key != "checksum"}
+    if value["checksum"] != _checksum(rest):
+        raise ValueError("its checksum is wrong: it is not what was written")
+    return rest
+
+
+def _checksum(value: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(_plain(value), sort_keys=True).encode()):08x}"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import CHOICES, Experiment, Part, resolve
-from socrates.files import named_errors, replace_text, replacing, to_json, write_json
+from socrates.files import named_errors, replace_text, replacing, to_json, with_checksum, without_checksum, write_json
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
@@ -72,12 +72,13 @@ class EpochRecord:
         return self.values.get(name, math.nan)
 
     def to_json(self) -> dict[str, Any]:
-        """One flat object; NaN becomes null when it is written."""
+        """One flat object without its checksum; NaN becomes null when it is written."""
         return {"epoch": self.epoch, **self.values, "collapsed": self.collapsed}
 
     @classmethod
     def from_json(cls, plain: Any) -> EpochRecord:
         """What `to_json` wrote; anything else is refused."""
+        plain = without_checksum(plain)
         if not isinstance(plain, dict) or not _is_number(plain.get("epoch")):
             raise ValueError(f"{plain!r} is no record of an epoch")
         values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
@@ -182,7 +183,7 @@ class Run:
         directory = cls.directory_of(root, experiment)
         (directory / "predictions").mkdir(parents=True, exist_ok=True)
         if not (directory / "experiment.json").is_file():
-            write_json(directory / "experiment.json", experiment.to_json())
+            write_json(directory / "experiment.json", with_checksum(experiment.to_json()))
         return cls(directory)
 
     @staticmethod
@@ -234,7 +235,7 @@ class Run:
         """One line, flushed to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(to_json(record.to_json()))
+            file.write(to_json(with_checksum(record.to_json())))
             file.flush()
             os.fsync(file.fileno())
 
@@ -263,7 +264,7 @@ class Run:
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        lines = [to_json(record.to_json()) for record in self.epochs_until(epoch)]
+        lines = [to_json(with_checksum(record.to_json())) for record in self.epochs_until(epoch)]
         replace_text(self.directory / "epochs.jsonl", "".join(lines))
 
     def predictions_path(self, split: str, epoch: int) -> Path:
@@ -306,7 +307,7 @@ class Run:
         """Write evaluation.json, which reports read; of an epoch that was not chosen, a file beside it."""
         chosen = evaluation.epoch == self.chosen_epoch()
         name = "evaluation.json" if chosen else f"evaluation-{evaluation.epoch:04d}.json"
-        write_json(self.directory / name, evaluation.to_json())
+        write_json(self.directory / name, with_checksum(evaluation.to_json()))
         return self.directory / name
 
     def evaluation(self) -> Evaluation:
@@ -316,7 +317,7 @@ class Run:
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
         now = datetime.now().astimezone().isoformat(timespec="seconds")
-        write_json(self.directory / "finished.json", {**summary, "finished": now})
+        write_json(self.directory / "finished.json", with_checksum({**summary, "finished": now}))
         for path in self.directory.glob("checkpoint*"):
             path.unlink(missing_ok=True)
 
@@ -347,7 +348,10 @@ class Run:
         """What `make` makes of a JSON file; a damaged one is named, with what to do."""
         path = self.directory / name
         try:
-            return make(json.loads(path.read_text()))
+            plain = json.loads(path.read_text())
+            made = make({key: plain[key] for key in plain if key != "checksum"} if isinstance(plain, dict) else plain)
+            without_checksum(plain)  # not before: what is wrong with it says more
+            return made
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
         except (ValueError, LookupError, TypeError, AttributeError) as error:

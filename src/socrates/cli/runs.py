@@ -131,7 +131,8 @@ def run_list(_: List) -> None:
 def run_show(options: Show) -> None:
     """`socrates show`."""
     run = Run(options.run)
-    experiment, records = run.experiment, run.epochs()
+    experiment = run.experiment
+    records = run.epochs_until(experiment.optimization.epochs) if run.finished else run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print_json(json.dumps(experiment.to_json()))

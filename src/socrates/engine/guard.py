@@ -1,7 +1,6 @@
-"""What keeps a run safe: one process a directory, Ctrl-C without loss, and room on the disk and in memory."""
+"""What keeps a run safe: Ctrl-C without loss, and room on the disk and in memory."""
 
 import contextlib
-import os
 import shutil
 import signal
 import tempfile
@@ -16,78 +15,9 @@ from socrates.engine.state import State
 from socrates.experiment import Experiment
 from socrates.records import Run
 
-try:
-    import fcntl
-except ImportError:  # not on every system: there nothing is locked
-    fcntl = None
-
 MEGABYTE = 2**20
 SLACK = 64 * MEGABYTE
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "std::bad_alloc")
-
-
-@contextlib.contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """A run directory for this process alone; the system frees it when the process ends, however that comes.
-
-    What processes that are gone had not written to its end is removed.
-
-    >>> directory = Path(tempfile.mkdtemp())
-    >>> with held(directory), held(directory):
-    ...     pass
-    Traceback (most recent call last):
-    OSError: ... is already being trained by another process (pid ...): wait for it, or stop it
-    >>> list(directory.iterdir())
-    []
-    """
-    path = directory / "lock"
-    file = _locked(path)
-    try:
-        for half in directory.rglob("*.tmp"):
-            pid = Path(half.stem).suffix[1:]  # that `replacing` wrote there
-            if pid.isdecimal() and not _writing(int(pid)):
-                half.unlink(missing_ok=True)
-        yield
-    finally:
-        if file is not None:
-            path.unlink(missing_ok=True)  # while it is locked: who waits for it sees that it is gone and makes another
-            os.close(file)
-
-
-def _locked(path: Path) -> int | None:
-    """The lock file, open and locked; None where the system or the file system cannot lock."""
-    if fcntl is None:
-        return None
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(file, 20).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            raise OSError(
-                f"{path.parent} is already being trained by another process (pid {owner}): wait for it, or stop it"
-            ) from None
-        except OSError:  # such as a network file system without locks
-            os.close(file)
-            return None
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(path)):
-                os.ftruncate(file, 0)
-                os.write(file, f"{os.getpid()}\n".encode())
-                return file
-        os.close(file)  # its owner removed it between our opening and our locking
-
-
-def _writing(pid: int) -> bool:
-    """Whether a process may still write a file that it began; this one has begun none yet."""
-    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
-        return pid != os.getpid()
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, PermissionError)  # of another user
-    return True
 
 
 @contextlib.contextmanager

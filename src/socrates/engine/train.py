@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from socrates.engine.epoch import train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.finite import OnNan
-from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
+from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
 from socrates.engine.keep import freeze, keep_model, reserve, start_from
+from socrates.engine.lock import held
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.ranks import Ranks, devices_and_nodes, follows, hurry, launched, strategy_of_many
@@ -267,6 +269,13 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
     check_data(run, found)
     state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
+    for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
+        for split in ("val", "test"):
+            try:
+                run.predictions(split, epoch)
+            except (OSError, ValueError):
+                path = run.predictions_path(split, epoch)
+                warnings.warn(f"{path} is lost or damaged: only starting anew (again) makes it again", stacklevel=2)
     if run.data is None:
         run.save_data(found)
 

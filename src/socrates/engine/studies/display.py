@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Started, Stepped
+from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Retried, Started, Stepped
 from socrates.experiment import Experiment
 from socrates.records import EpochRecord
 
@@ -135,6 +135,9 @@ class StudyDisplay:
                 self.count(event.experiment, event.experiment.optimization.epochs)
                 del self.epochs[event.experiment]
                 self.finished += 1
+            case Retried():
+                self.epochs.pop(event.experiment, None)
+                self.console.print(f"[yellow]again:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from socrates.data import data_root
-from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
+from socrates.engine.events import EpochDone, Event, Failed, Finished, Retried, Started, Tell
 from socrates.engine.guard import handled, later, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
@@ -95,6 +95,7 @@ class LocalEngine:
                         del going[training.connection]
                         reason = _why_it_ended(training)
                         if reason and attempts[training.experiment] < ATTEMPTS:
+                            tell(Retried(training.experiment, reason))
                             waiting.append(training.experiment)
                         elif reason:
                             tell(Failed(training.experiment, reason))
