@@ -1,5 +1,6 @@
 """What a checkpoint holds: enough to go on bitwise as if training had never stopped, also amid an epoch."""
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,9 +96,14 @@ class State:
 
     def share(self, ranks: Ranks) -> None:
         """Give every rank what the first one holds, if training goes on."""
-        found = None if ranks.alone else ranks.from_first(self.content() if self.done > (0, 0) else None)
-        if found is not None and not ranks.first:
-            self._take(found)
+        if ranks.alone:
+            return
+        file = io.BytesIO()  # as a checkpoint, which is read to the CPU: a tensor would go to the first rank's device
+        if self.done > (0, 0):
+            torch.save(self.content(), file)
+        found = ranks.from_first(file.getvalue())
+        if found and not ranks.first:
+            self._take(torch.load(io.BytesIO(found), map_location="cpu", weights_only=True))
 
     def load(self, path: Path) -> None:
         """Take over the last checkpoint that is whole, if there is any; one of another run is named."""
