@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from processes import SECONDS_UNTIL_HUNG, alive, descendants, wait_for, whole_lines
 
-from socrates import methods
+from socrates import SocratesLoss, methods
 from socrates.contracts import Batch, Stream
 from socrates.data.augment import Transform
 from socrates.data.resident import ResidentImages
@@ -155,6 +155,26 @@ def test_a_split_that_gives_whole_batches_is_cut_and_so_are_mappings():
     assert len(batch) == 5
     with pytest.raises(ValueError, match="of a batch of 5 this process has 2 inputs, and the model gave 4 rows"):
         batch.whole(torch.zeros(4, 3))
+
+
+def test_devices_that_cannot_be_are_one_line(run_on_a_line, tmp_path, monkeypatch):
+    words = ["train", "digits", "mlp", "ce", "--out", tmp_path]
+    assert run_on_a_line(*words, "--devices", 0) == (1, "error: devices must be a whole number of at least 1, got 0")
+    code, said = run_on_a_line(*words, "--devices", 2, "--minutes", 1)
+    assert code == 1
+    assert "with several of them, give --epochs" in said
+    for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    code, said = run_on_a_line(*words, "--devices", 3)
+    assert code == 1
+    assert "torchrun started 2 processes, 3 devices on 1 machines were asked for" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_group_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"None or a torch\.distributed group, got 'all'"):
+        SocratesLoss(3, process_group="all")
+    assert "process_group" not in repr(SocratesLoss(3))
 
 
 OPTIONS = {"ccl_sc": {"start_epoch": 1, "queue_size": 4, "epochs": 3}, "sat": {"start_epoch": 1}}
