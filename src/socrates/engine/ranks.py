@@ -11,7 +11,7 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -42,6 +42,7 @@ class Ranks:
     count: int = 1
     hasty: Any = None  # a group of all ranks on their CPUs, for messages within steps
     patient: Any = None  # another one, in which they wait for each other as long as it takes
+    started: Sequence[Any] = ()  # the processes that this one started
 
     @property
     def first(self) -> bool:
@@ -133,6 +134,8 @@ class Ranks:
             said = str(error).strip().partition("\n")[0]
             if self.alone or not any(sign in str(error).lower() for sign in LOST):
                 raise
+            for process in self.started:
+                process.kill()  # it may hang; the others would end by themselves, and none of them writes
             raise ConnectionError(
                 f"another process of this run, of {self.count}, is lost ({said}): it ended, or did not answer for "
                 f"{SECONDS_UNTIL_LOST} seconds. The same command goes on from the last checkpoint, with any number of "
@@ -230,31 +233,34 @@ def launched(fabric: Any) -> Ranks:
     """The ranks of what Fabric was told to use: the other processes are started, or were by torchrun."""
     if fabric.world_size == 1:
         return Ranks()
-    with _others_started(fabric.strategy.cluster_environment, fabric.strategy.num_processes, fabric.world_size):
+    environment, num_processes = fabric.strategy.cluster_environment, fabric.strategy.num_processes
+    with _others_started(environment, num_processes, fabric.world_size) as started:
         fabric.launch()
     waits = timedelta(seconds=SECONDS_UNTIL_LOST), timedelta(hours=HOURS_OF_PATIENCE)
-    groups = [dist.new_group(backend="gloo", timeout=wait) for wait in waits]
-    return Ranks(fabric.global_rank, fabric.world_size, *groups)
+    hasty, patient = (dist.new_group(backend="gloo", timeout=wait) for wait in waits)
+    return Ranks(fabric.global_rank, fabric.world_size, hasty, patient, started)
 
 
 @contextlib.contextmanager
-def _others_started(environment: Any, num_processes: int, world_size: int) -> Iterator[None]:
+def _others_started(environment: Any, num_processes: int, world_size: int) -> Iterator[Sequence[Any]]:
     """The other processes of this machine, started with the words of this one, unless somebody else started them.
 
     Fabric's own launcher would end this process without a word, and amid a checkpoint, when another one is lost.
     """
     if environment.creates_processes_externally or dist.is_initialized():
-        yield
+        yield ()
         return
     place = {"MASTER_ADDR": environment.main_address, "MASTER_PORT": str(environment.main_port)}
     place |= {"NODE_RANK": str(environment.node_rank()), "WORLD_SIZE": str(world_size), "LOCAL_RANK": "0"}
-    for local_rank in range(1, num_processes):
-        words = [sys.executable, *sys.orig_argv[1:]]
+    words = [sys.executable, *sys.orig_argv[1:]]
+    started = [
         subprocess.Popen(words, env={**os.environ, **place, "LOCAL_RANK": str(local_rank)})
+        for local_rank in range(1, num_processes)
+    ]
     before = {name: os.environ.get(name) for name in place}
     os.environ |= place
     try:
-        yield
+        yield started
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
