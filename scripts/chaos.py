@@ -7,6 +7,7 @@ import, so that faults land in training and in writes.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import shutil
@@ -43,6 +44,7 @@ from socrates.engine.studies.display import describe
 from socrates.records import Run
 
 ACTIONS = ("train", "evaluate", "show", "report", "load")
+EVERY = 25  # mutations after which the whole report is made, which takes long
 WAYS = ("truncate", "flip", "zero", "delete")
 
 
@@ -52,6 +54,7 @@ class Part(NamedTuple):
     folder: Path
     seed: int
     count: int
+    until: float  # by the clock that all processes share
 
 
 class Found(NamedTuple):
@@ -66,17 +69,16 @@ def kill_runs(part: Part) -> Found:
     warm_up()
     chance, counts, failures = random.Random(part.seed), Counter[tuple[str, str]](), list[str]()
     expected: dict[str, Any] = {}
-    names, kills, number = all_methods(), 0, part.seed
-    while kills < part.count:
+    names, kills, number, seconds = all_methods(), 0, part.seed, 1.0
+    while kills < part.count and time.monotonic() < part.until:
         method, number = names[number % len(names)], number + 1
         experiment, out = experiment_of(method), part.folder / f"{part.seed}-{number}"
         if method not in expected:
-            start = time.monotonic()
             expected[method] = numbers(train(experiment, part.folder / f"whole-{part.seed}", accelerator="cpu"))
-            seconds = time.monotonic() - start
         try:
             while True:
-                early, _ = killed(experiment, out, chance, seconds)
+                early, took = killed(experiment, out, chance, seconds)
+                seconds = 0.8 * seconds + 0.2 * took  # however busy the machine is, most are killed before their end
                 if not early:
                     break
                 kills += 1
@@ -111,13 +113,15 @@ def damage_runs(part: Part) -> Found:
     ]
     chance.shuffle(cases)
     for number in range(part.count):
+        if time.monotonic() > part.until:
+            break
         original, relative, how = cases[(number + part.seed * part.count) % len(cases)]
         damaged = part.folder / f"damaged-{part.seed}"
         shutil.copytree(original, damaged)
         state = random.Random(chance.random())
         done = damage(damaged / relative, how, state)
         counts["mutations", f"{relative.name.split('-0')[0]}"] += 1
-        for action in ACTIONS:
+        for action in (*ACTIONS, *(["whole report"] if number % EVERY == EVERY - 1 else [])):
             tried = part.folder / f"tried-{part.seed}"
             shutil.copytree(damaged, tried)
             try:
@@ -131,10 +135,11 @@ def damage_runs(part: Part) -> Found:
     return Found(counts, failures)
 
 
-def spread(work: Any, folder: Path, count: int, processes: int, seed: int) -> Found:
-    """The same in several processes."""
+def spread(work: Any, folder: Path, count: int, options: argparse.Namespace) -> Found:
+    """The same in several processes, for at most half of the minutes."""
+    processes, until = options.processes, time.monotonic() + 30 * options.minutes
     shares = [count // processes + (k < count % processes) for k in range(processes)]
-    parts = [Part(folder, seed + k, share) for k, share in enumerate(shares)]
+    parts = [Part(folder, options.seed + k, share, until) for k, share in enumerate(shares)]
     counts, failures = Counter[tuple[str, str]](), list[str]()
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
         for found in pool.map(work, parts):
@@ -149,13 +154,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--mutations", type=int, default=500)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--minutes", type=float, default=math.inf, help="fewer faults if it takes longer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, default=Path("docs/reliability.md"))
     options = parser.parse_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        kills = spread(kill_runs, Path(folder), options.kills, options.processes, options.seed)
-        mutations = spread(damage_runs, Path(folder), options.mutations, options.processes, options.seed)
+        kills = spread(kill_runs, Path(folder), options.kills, options)
+        mutations = spread(damage_runs, Path(folder), options.mutations, options)
     for failure in (*kills.failures, *mutations.failures):
         print(failure, file=sys.stderr)
     write_page(options.page, kills, mutations, time.monotonic() - start)
