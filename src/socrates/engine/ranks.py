@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from socrates.contracts import Batch, Inputs, Split
 
-SECONDS_UNTIL_LOST = 50  # that a rank waits for the others in a step
+SECONDS_UNTIL_LOST = 40  # that a rank waits for the others in a step
 HOURS_OF_PATIENCE = 12  # that it waits for one that reads data or writes files
 LOST = ("gloo", "nccl", "connection", "timed out", "timeout", "peer", "socket", "rendezvous", "barrier")
 
