@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import to_all
-from socrates.engine.ranks import devices_and_nodes, follows
+from socrates.engine.launch import devices_and_nodes, follows
 from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
 from socrates.engine.train import pace, train
 from socrates.experiment import Experiment

@@ -20,10 +20,11 @@ from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, t
 from socrates.engine.finite import OnNan
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
 from socrates.engine.keep import freeze, keep_model, reserve, start_from
+from socrates.engine.launch import devices_and_nodes, follows, hurry, launched, strategy_of_many
 from socrates.engine.lock import held
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.ranks import Ranks, devices_and_nodes, follows, hurry, launched, strategy_of_many
+from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import Weights, model_file
