@@ -35,6 +35,8 @@ class Train(Named, Where):
     """
 
     device: str = "auto"  # A Lightning Fabric accelerator: auto, cpu, cuda, mps.
+    devices: int = 1  # Processes on this machine that share every batch, one a device; torchrun may start them instead.
+    num_nodes: int = 1  # Machines with as many devices each; NODE_RANK and MASTER_ADDR, or SLURM, tell them apart.
     seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
     again: bool = False  # Delete what is there of the run, and train it from the start.
     # What to do about a loss that is not finite: stop, keeping the last good state; skip the step; or go on, and record

@@ -15,6 +15,7 @@ from socrates.engine.events import Stepped, Tell
 from socrates.engine.finite import OnNan, Undo, Watch, is_finite
 from socrates.engine.keep import freeze
 from socrates.engine.optim import set_rate
+from socrates.engine.ranks import ALONE, Ranks
 from socrates.engine.state import State, nothing
 from socrates.experiment import Experiment
 
@@ -27,6 +28,7 @@ def train_epoch(
     tell: Tell,
     after_step: Callable[[], None] = nothing,
     on_nan: OnNan = "stop",
+    ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
     """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end.
 
@@ -41,8 +43,8 @@ def train_epoch(
     if experiment.optimization.backbone_factor == 0:
         freeze(state.model)
     order = torch.randperm(len(split), generator=streams["order"].generator())
-    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step)
-    batches = split.batches(size, order, streams["augmentation"], first_step=state.step)
+    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step, ranks)
+    batches = ranks.batches(split, size, order, streams["augmentation"], first_step=state.step)
     watch = Watch(state, order)
     state.check = watch.check if on_nan != "collapse" else nothing
     start = time.monotonic() - gathered.seconds
@@ -50,10 +52,10 @@ def train_epoch(
         state.changing = True
         seed_noise(streams["noise"].number(step), fabric.device)
         rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
-        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
+        batch = ranks.part_of(replace(batch, meta=next(metas, None), learning_rate=rate))
         undo = Undo(state) if on_nan == "skip" else None
         with fabric.autocast():
-            output = method(model, batch)
+            output = method(ranks.model_of(model, batch), batch)
         check_output(output, batch, num_outputs, experiment.method.name)
         state.optimizer.zero_grad()
         fabric.backward(output.loss)
@@ -113,7 +115,9 @@ def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None
         )
 
 
-def meta_batches(split: Split | None, size: int, seed: int, epoch: int, first_step: int = 0) -> Iterator[Batch]:
+def meta_batches(
+    split: Split | None, size: int, seed: int, epoch: int, first_step: int, ranks: Ranks
+) -> Iterator[Batch]:
     """The method's own batches from a step on, without end; none at all without a split."""
     if split is None:
         return
@@ -121,5 +125,5 @@ def meta_batches(split: Split | None, size: int, seed: int, epoch: int, first_st
     while True:
         stream = Stream(seed, epoch, f"meta {round_}")
         order = torch.randperm(len(split), generator=stream.generator())
-        yield from split.batches(size, order, stream, first_step=first_step)
+        yield from ranks.batches(split, size, order, stream, first_step=first_step)
         round_, first_step = round_ + 1, 0

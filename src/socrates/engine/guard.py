@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from socrates.contracts import Splits
+from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment
 from socrates.records import Run
@@ -56,12 +57,14 @@ class Stopping:
     """While it listens, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step; then the state is saved, all ends.
 
     A second signal does not wait: what is lost is what came after the last checkpoint. Signals that somebody else
-    handles, as the processes of a pool do with Ctrl-C, are left alone.
+    handles, as the processes of a pool do with Ctrl-C, are left alone. Several ranks leave after the same step, if one
+    of them was asked to.
     """
 
-    def __init__(self, state: State, run: Run) -> None:
-        self.state, self.run = state, run
+    def __init__(self, state: State, run: Run, ranks: Ranks) -> None:
+        self.state, self.run, self.ranks = state, run, ranks
         self.asked: int | None = None  # the signal
+        self.agreed = False
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -71,8 +74,10 @@ class Stopping:
                 try:
                     yield
                 except (KeyboardInterrupt, SystemExit):
-                    if not self.state.changing and self.state.done != self.state.saved:
+                    if self.ranks.first and not self.state.changing and self.state.done != self.state.saved:
                         self.state.save(self.run.checkpoint)
+                    if self.agreed:
+                        self.ranks.wait()  # until it is saved
                     raise
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._told()) from None
@@ -90,15 +95,19 @@ class Stopping:
 
     def _ask(self, number: int, _: object) -> None:
         again, self.asked = self.asked is not None, number
-        if again or not self.state.changing:
-            self.leave_if_asked()
+        if again or (self.ranks.alone and not self.state.changing):
+            self._leave(number)
 
     def leave_if_asked(self) -> None:
-        """End training if a signal asked for it."""
-        if self.asked == signal.SIGINT:
+        """End training if a signal asked for it, on any rank: all come here."""
+        if number := int(self.ranks.highest(self.asked or 0)):
+            self.agreed = True
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        if number == signal.SIGINT:
             raise KeyboardInterrupt
-        if self.asked is not None:
-            raise SystemExit(128 + self.asked)
+        raise SystemExit(128 + number)
 
     def _told(self) -> str:
         (epochs, steps), size = self.state.saved, self.state.experiment.optimization.batch_size

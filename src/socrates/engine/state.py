@@ -1,5 +1,6 @@
 """What a checkpoint holds: enough to go on bitwise as if training had never stopped, also amid an epoch."""
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from socrates.contracts import Method, Split
 from socrates.engine import checkpoint
 from socrates.engine.checkpoint import ADVICE, first_line
+from socrates.engine.ranks import Ranks
 from socrates.experiment import Experiment
 from socrates.records import read_experiment
 
@@ -73,9 +75,8 @@ class State:
         """One more is whole."""
         self.epoch, self.step, self.gathered = self.epoch + 1, 0, None
 
-    def save(self, path: Path) -> None:
-        """Write it whole or not at all, if it is good."""
-        self.check()
+    def content(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
         content = {
             "experiment": self.experiment.to_json(),
             "epoch": self.epoch,
@@ -85,8 +86,24 @@ class State:
         }
         if self.gathered is not None:
             content |= {"gathered": self.gathered.content(), "method_epoch": self.method.epoch_state()}
-        checkpoint.write(path, content)
+        return content
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all, if it is good."""
+        self.check()
+        checkpoint.write(path, self.content())
         self.saved = self.done
+
+    def share(self, ranks: Ranks) -> None:
+        """Give every rank what the first one holds, if training goes on."""
+        if ranks.alone:
+            return
+        file = io.BytesIO()  # as a checkpoint, which is read to the CPU: a tensor would go to the first rank's device
+        if self.done > (0, 0):
+            torch.save(self.content(), file)
+        found = ranks.from_first(file.getvalue())
+        if found and not ranks.first:
+            self._take(torch.load(io.BytesIO(found), map_location="cpu", weights_only=True))
 
     def load(self, path: Path) -> None:
         """Take over the last checkpoint that is whole, if there is any; one of another run is named."""

@@ -1,5 +1,6 @@
 """One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
 
+import contextlib
 import math
 import time
 import warnings
@@ -18,10 +19,12 @@ from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_rec
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.finite import OnNan
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
-from socrates.engine.keep import keep_model, reserve, start_from
+from socrates.engine.keep import freeze, keep_model, reserve, start_from
+from socrates.engine.launch import devices_and_nodes, follows, hurry, launched, strategy_of_many
 from socrates.engine.lock import held
 from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
+from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import Weights, model_file
@@ -42,6 +45,8 @@ def train(
     start: Path | None = None,
     estimate: bool = False,
     on_nan: OnNan = "stop",
+    devices: int = 1,
+    num_nodes: int = 1,
     tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
@@ -53,8 +58,14 @@ def train(
 
     A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
     out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
+
+    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: this
+    program is started anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
+    rounding and for what depends on a process's part of a batch (batch norm, dropout). `out` must be one folder for
+    all machines; the first process alone writes to it, and tells. A stopped run goes on with any number of devices.
     """
     experiment = resolve(experiment)
+    tell = to_nobody if follows(devices, num_nodes) else tell
     directory = Run.directory_of(out, experiment)
     already = ""
     try:
@@ -62,9 +73,9 @@ def train(
             already = nothing_to_do(Run(directory), data_root, {})
         else:
             check_writable(Path(out))
-            options = Options(
-                data_root, accelerator, again, keep_weights, start and model_file(Path(start)), estimate, on_nan
-            )
+            start = start and model_file(Path(start))
+            processes = devices_and_nodes(devices, num_nodes)
+            options = Options(data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes)
             _train(experiment, Path(out), options, tell)
         run = Run(directory)
         tell(Finished(experiment, run, already))
@@ -128,68 +139,91 @@ class Options(NamedTuple):
     start: Path | None
     estimate: bool
     on_nan: OnNan
+    processes: tuple[int, int] = (1, 1)  # on each machine, and machines
 
 
 def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
-    fabric = make_fabric(options.accelerator, experiment.precision)
-    loaded = load_data(experiment, options.data_root)
+    fabric = make_fabric(options.accelerator, experiment.precision, *options.processes)
+    ranks = launched(fabric)
+    with ranks.none_lost():
+        _train_as_rank(ranks, fabric, experiment, out, options, tell)
+        ranks.wait()
+
+
+def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
+    with ranks.first_ahead():
+        loaded = load_data(experiment, options.data_root)
     found = fingerprint(experiment.dataset.name, lambda: loaded, options.data_root)
     splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
         state = build(experiment, splits, fabric, options.start)
     check_space(out, experiment, splits, state)
-    run = Run.create(out, experiment)  # not before: a mistake leaves no directory
+    with ranks.first_ahead():
+        run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    stop = Stopping(state, run)
-    with held(run.directory), stop.listening(), large:
-        if options.again:
+    stop = Stopping(state, run, ranks)
+    with held(run.directory) if ranks.first else contextlib.nullcontext(), stop.listening(), large:
+        if options.again and ranks.first:
             run.forget()
-        if run.finished:
+        if ranks.from_first(run.finished):
             return  # by another process, since this one looked
-        resume(run, experiment, state, found)
-        seconds = seconds_per_epoch(fabric, state, experiment, splits) if options.estimate else math.nan
+        if ranks.first:
+            resume(run, experiment, state, found)
+        state.share(ranks)
+        alone = options.estimate and ranks.alone
+        seconds = seconds_per_epoch(fabric, state, experiment, splits) if alone else math.nan
+        if settings.backbone_factor == 0:
+            freeze(state.model)  # before the ranks agree on what learns
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
         tell(Started(experiment, run, state.epoch, state.steps(settings.batch_size), str(splits), seconds))
         saving = Saving(state, run.checkpoint, stop)
+        hurry(ranks)
         while state.epoch < settings.epochs:
             values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell, saving.after_step, options.on_nan)
+            after_step = saving.after_step
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell, after_step, options.on_nan, ranks)
+            ranks.share_buffers(state.model)
             trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
-            values |= measure(fabric_model, state, splits, experiment, run)
+            values |= measure(fabric_model, state, splits, experiment, run, ranks)
             values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - trained}
             if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
                 values["head_norm"] = float(weight_norm(head))
             with stop.uninterrupted():
                 state.end_epoch()
                 record = EpochRecord(state.epoch, values, values.pop("collapsed"))
-                run.append_epoch(record)
-                if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
-                    state.keep_weights()
+                if ranks.first:
+                    run.append_epoch(record)
+                    if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
+                        state.keep_weights()
                 if saving.due or state.epoch == settings.epochs:
                     saving.save()
             tell(EpochDone(experiment, record))
-        finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+        if ranks.first:
+            finish(run, fabric_model, state, splits, reserved, options.keep_weights)
 
 
 class Saving:
     """When checkpoints are written: every so many seconds, unless that takes more than a twentieth of the time."""
 
     def __init__(self, state: State, path: Path, stop: Stopping) -> None:
-        self.state, self.path, self.stop = state, path, stop
+        self.state, self.path, self.stop, self.ranks = state, path, stop, stop.ranks
         self.last, self.took = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
-        """Whether it is time for one."""
-        return time.monotonic() - self.last > SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 2 * self.took)
+        """Whether it is time for one, by the first rank's clock."""
+        own = time.monotonic() - self.last > SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 2 * self.took)
+        return bool(self.ranks.highest(own and self.ranks.first))
 
     def save(self) -> None:
         """Write one now."""
         start = time.monotonic()
-        self.state.save(self.path)
+        if self.ranks.first:
+            self.state.save(self.path)
+        self.ranks.wait()
         self.last = time.monotonic()
         self.took = self.last - start
 
@@ -214,15 +248,18 @@ def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split |
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed})
 
 
-def make_fabric(accelerator: str, precision: str) -> Any:
-    """Device and precision; what this machine has not is an error in one line."""
+def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Any:
+    """Devices and precision; what this machine has not is an error in one line."""
     from lightning_fabric import Fabric  # heavy: imported where a run really starts
 
+    many: Any = {"strategy": strategy_of_many()} if devices * num_nodes > 1 else {}
+    how: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "precision": precision}
     try:
-        return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
+        return Fabric(**how, **many)
     except Exception as error:  # Fabric raises many kinds
         raise ValueError(
             f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
+            f"{', or fewer devices' if many else ''}"
         ) from error
 
 
@@ -271,11 +308,14 @@ def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | Non
     return State(experiment, model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
 
 
-def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run) -> dict[str, Any]:
+def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run, ranks: Ranks) -> dict[str, Any]:
     """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
-    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val)
+    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val, ranks)
     if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
-        save_logits(run, epoch, splits, logits, infer(model, splits.test))
+        tests = infer(model, splits.test, ranks)
+        if ranks.first:
+            save_logits(run, epoch, splits, logits, tests)
+        ranks.wait()
     record = {"val_loss": float(state.method.validation_loss(logits, labels))}
     if experiment.choose == "refinement":
         record["val_refinement"] = refinement(logits, labels, splits.num_classes)

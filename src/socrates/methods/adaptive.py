@@ -123,7 +123,8 @@ def sat(task: Task, *, alpha: float = 0.9, start_epoch: int = 0) -> Method:
         alpha: momentum of each sample's target: the share of the past that an epoch keeps
         start_epoch: epochs of cross-entropy before it
     """
-    return two_phase(KnownCrossEntropy(task), Adaptive(task, SATLoss(task.num_samples, alpha)), start_epoch)
+    then = SATLoss(task.num_samples, alpha, process_group=None)  # every process of a run sees the whole batch
+    return two_phase(KnownCrossEntropy(task), Adaptive(task, then), start_epoch)
 
 
 def socrates(
@@ -142,7 +143,7 @@ def socrates(
 
 def phases(task: Task, loss: Callable[..., AdaptiveTargetLoss], start_epoch: int, gamma: float, **rest: Any) -> Method:
     """Both phases of a loss like Socrates': targets of 1 before the start epoch, then adaptive ones."""
-    then = loss(task.num_samples, gamma, **rest)
+    then = loss(task.num_samples, gamma, process_group=None, **rest)  # every process of a run sees the whole batch
     # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
     first = loss(None, gamma, alpha=1.0, target_over="all")
     return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)
