@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import zlib
@@ -38,6 +39,19 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     """The order and the randomness of a failure can be had again; `-q` hides the seed otherwise."""
     if exitstatus == pytest.ExitCode.TESTS_FAILED and hasattr(config.option, "randomly_seed"):
         terminalreporter.write_line(f"the same order again: --randomly-seed={config.option.randomly_seed}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_to_import(tmp_path_factory):
+    """To know a version, lightning_fabric imports torchmetrics, and that transformers: 3 of 7 seconds of a training.
+
+    The processes that tests start do without, as where lightning itself is not installed.
+    """
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "torchmetrics.py").write_text("raise ImportError('left out: it takes seconds to import')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +107,16 @@ def few_scalers():
 def no_figures(monkeypatch):
     """Most of the time of a report is spent on figures: for tests of its tables, its page and its words."""
     monkeypatch.setattr("socrates.report.write.write_figures", lambda *_: [])
+
+
+@pytest.fixture
+def no_fonts(monkeypatch):
+    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in it."""
+
+    def write_none(file):
+        file.writeObject(file.fontObject, {})
+
+    monkeypatch.setattr("matplotlib.backends.backend_pdf.PdfFile.writeFonts", write_none)
 
 
 @pytest.fixture
