@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,14 +46,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir()}
 
 
-def temperature_alone(columns: int, unknown_class: bool = False) -> dict[str, scaling.Scaler]:
-    return {"temperature": scaling.TemperatureScaling()}
+def hasten(patch: pytest.MonkeyPatch) -> None:
+    """Most of the time of an audit is spent on scalers and draws: for tests of all else, one and few."""
+    patch.setattr(scaling, "candidates", lambda *_: {"temperature": scaling.TemperatureScaling()})
+    patch.setattr(metrics, "calibration_test", partial(metrics.calibration_test, num_draws=200))
+    patch.setattr("socrates.audit.judge.NUM_RESAMPLES", 200)
 
 
 @pytest.fixture
-def one_candidate(monkeypatch):
-    """Most of the time of an audit is spent on scalers: for tests of all else, temperature scaling alone."""
-    monkeypatch.setattr(scaling, "candidates", temperature_alone)
+def hastened(monkeypatch):
+    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +119,7 @@ def test_files_are_compared_on_the_same_rows(both):
     assert by_metric["ece"].low <= by_metric["ece"].value <= by_metric["ece"].high
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize(("num_rows", "why"), [(35, "different rows"), (30, "different labels")])
 def test_other_rows_are_not_compared(tmp_path, num_rows, why):
     np.savez(tmp_path / "some.npz", **calibrated(30, 3))
@@ -140,7 +143,7 @@ def written(files, tmp_path_factory):
     out = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(out)
-        patch.setattr(scaling, "candidates", temperature_alone)  # which wins among all, too
+        hasten(patch)
         assert main(["audit", str(files["honest"]), str(files["boastful"]), "--out", "page"]) == 0
     return out / "page"
 
@@ -162,7 +165,7 @@ def test_the_winner_is_saved_and_can_be_used(written, files):
     assert metrics.ece(scaled, labels) < 0.5 * metrics.ece(probs, labels)
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_json_stands_alone_on_standard_output(files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["audit", str(files["boastful"]), "--json"]) == 0
@@ -209,7 +212,7 @@ def test_a_limit_that_is_none_is_one_line_before_anything_is_read(capsys, limit,
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_pipelines_can_rely_on_the_exit_status(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--fail-above", "ece=0.05"]) == 1
     said = capsys.readouterr()
@@ -217,12 +220,13 @@ def test_pipelines_can_rely_on_the_exit_status(files, capsys):
     assert json.loads(said.out)["label"] == "answers"
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_a_limit_on_what_cannot_be_computed_fails(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--fail-above", "nll=1"]) == 1
     assert "nll cannot be computed from confidence" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hastened")
 def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
     (tmp_path / "some.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.2,nan\n1,0.4,0.6\n0,0.7,0.3\n")
     assert main(["audit", str(tmp_path / "some.csv"), "--json"]) == 0
@@ -233,6 +237,7 @@ def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
     assert "line 3" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hastened")
 def test_a_handful_of_rows_is_judged_without_a_scaler(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("few.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.4,0.6\n0,0.7,0.3\n")
@@ -248,7 +253,7 @@ def test_what_is_not_there_is_one_line(capsys):
     assert capsys.readouterr().err.startswith("error: nowhere.csv is not there")
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
     found = calibrated(60, 4)
     probs, labels = found["probs"], found["labels"] % 3
@@ -264,7 +269,7 @@ def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
     assert values["abstain"] == pytest.approx(metrics.ece(top))
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_weights_count(tmp_path, capsys):
     found = calibrated(200, 3, sharper=1.5)
     weight = np.random.default_rng(0).integers(0, 4, 200)
@@ -283,14 +288,14 @@ def test_files_have_names_of_their_own():
     assert labels_of(["one/a.npz", "two/a.npz"]) == ["one", "two"]
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--group", "time"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert all(math.isfinite(gap["gap"]) for gap in found["groups"]["time"])
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     found = calibrated(300, 3)
     found["probs"] = np.where(found["probs"] < 0.2, 0, found["probs"])
@@ -306,7 +311,7 @@ def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     assert interval.low < made.files[0].values["nll"] < interval.high
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_an_audit_of_a_sample_says_so(files, capsys):
     made = audit([files["honest"]], measuring={"sample": 400})
     (found,) = made.files
@@ -316,7 +321,7 @@ def test_an_audit_of_a_sample_says_so(files, capsys):
         assert found.values["ece"] == pytest.approx(metrics.ece(arrays["probs"], arrays["labels"]))
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_groups_of_weighted_rows_are_those_of_all_rows(tmp_path, capsys):
     found = calibrated(600, 3, sharper=2)
     weight, site = 1 + np.arange(600) % 4, np.array(["north", "south"])[np.arange(600) % 7 // 4]
@@ -334,7 +339,7 @@ def json_of(capsys, *words: object) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_a_label_of_probability_0_counts_everywhere_as_much_and_is_told(tmp_path, capsys):
     found = calibrated(400, 3)
     np.savez(tmp_path / "hard.npz", probs=np.eye(3)[found["probs"].argmax(axis=1)], labels=found["labels"])
@@ -356,6 +361,7 @@ def test_masked_logits_are_judged(tmp_path, capsys):
     assert len(said["scalers"]) > 3
 
 
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize(("rows", "why"), [(1, "1 row is too few"), (100, "all rows to fit a scaler on are of one")])
 def test_why_no_scaler_was_tried_is_the_reason(tmp_path, capsys, rows, why):
     np.savez(tmp_path / "same.npz", probs=calibrated(rows, 3)["probs"], labels=np.ones(rows, int))
@@ -369,7 +375,7 @@ def test_a_scaler_that_may_be_chance_is_not_recommended(tmp_path, capsys):
     assert said["scaler_to_use"] == "none"
 
 
-@pytest.mark.usefixtures("one_candidate")
+@pytest.mark.usefixtures("hastened")
 def test_files_are_paired_without_the_rows_that_are_bad_in_one(files, tmp_path):
     with np.load(files["honest"]) as stored:
         arrays = dict(stored)
