@@ -187,6 +187,8 @@ def test_what_ray_cannot_do_is_one_line(tmp_path):
         RayEngine(tmp_path, per_gpu=0)
     with pytest.raises(ValueError, match="choose the engine ray as well"):
         run_all([], tmp_path, address="auto")
+    with pytest.raises(ValueError, match="choose the engine ray as well"):
+        measure(None, address="auto")
     assert RayEngine(tmp_path, accelerator="cuda", per_gpu=4).share({}) == {"CPU": 1, "GPU": 0.25}
     assert RayEngine(tmp_path, accelerator="auto").share({"CPU": 8.0}) == {"CPU": 1}
     assert RayEngine(tmp_path).share({"GPU": 1.0}) == {"CPU": 1}
