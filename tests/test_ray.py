@@ -86,10 +86,12 @@ def test_a_study_outlives_a_machine_and_has_the_numbers_of_the_local_engine(mach
     told, here = [], machines.ray.get_runtime_context().get_node_id()  # this process is lost with its machine
 
     def lose_one():
-        wait_for(lambda: [path[-1][1] for path in lines(machines.folder).values()] == ["3", "3"])
-        others = [node for node in machines.nodes if node.node_id != here]
-        others[-1].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
-        (machines.folder / "go-on").touch()
+        try:
+            wait_for(lambda: [path[-1][1] for path in lines(machines.folder).values() if path] == ["3", "3"])
+            others = [node for node in machines.nodes if node.node_id != here]
+            others[-1].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        finally:
+            (machines.folder / "go-on").touch()
 
     killing = threading.Thread(target=lose_one)
     killing.start()
