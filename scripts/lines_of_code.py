@@ -18,20 +18,20 @@ PACKAGE = Path(__file__).parents[1] / "src" / "socrates"
 # something new.
 BUDGETS = {
     "losses": (596, 550),  # weights, ignored samples, pixels and recomputation came after the aim was set
-    "metrics": (1458, 1250),  # weights, groups and every entry; tests, decompositions, worst groups, conformal sets
-    "scaling": (1396, 1150),  # structured, ensemble, isotonic and beta; probabilities; files; the choice between them
+    "metrics": (1460, 1250),  # weights, groups and every entry; tests, decompositions, worst groups, conformal sets
+    "scaling": (1400, 1150),  # structured, ensemble, isotonic and beta; probabilities; files; the choice between them
     "plots": (408, 300),  # one line in a notebook, and the ink of the report
     "abstention": (128, 120),
-    "data + models + methods": (1801, 1820),
-    "engine": (2004, 1700),  # keeping the model, starting from one, predictions for files
-    "report": (1860, 1700),  # the page's charts moved here from its script
-    "paper": (915, 760),
-    "audit": (2002, 1300),  # five formats of any size with every bad row named, the judgement, the page
-    "cli": (1024, 800),
-    "single files": (796, 520),  # typed records and resolve
+    "data + models + methods": (1797, 1820),
+    "engine": (2016, 1700),  # keeping the model, starting from one, predictions for files
+    "report": (2158, 1700),  # the page's charts moved here from its script
+    "paper": (969, 760),
+    "audit": (2033, 1300),  # five formats of any size with every bad row named, the judgement, the page
+    "cli": (1113, 800),
+    "single files": (776, 520),  # typed records and resolve
     "predictor + export + card + hub": (548, 400),  # a run ends with a model
 }
-TOTAL = (14936, 12500)
+TOTAL = (15402, 12500)
 PAGE_SCRIPT = (350, 350)  # all files of JavaScript together
 
 NO_CODE = {

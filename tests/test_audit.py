@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 
 from socrates import metrics, scaling
 from socrates.audit.answer import answer, answer_of
+from socrates.audit.pairs import Difference
 from socrates.audit.run import audit, labels_of
 from socrates.cli import main
-from socrates.cli.audit import broken, parse_limits
+from socrates.cli.audit import broken, in_flags, parse_limits
 
 
 def calibrated(num_rows: int, num_classes: int, seed: int = 0, sharper: float = 1.0) -> dict[str, np.ndarray]:
@@ -167,6 +169,12 @@ def test_json_of_several_files_has_them_by_name(both):
     assert found["differences"][1]["verdict"] == "worse"
 
 
+def test_json_has_null_for_differences_that_are_no_numbers(both):
+    lost = Difference("ece", "boastful", "honest", math.nan, math.nan, math.nan)
+    (found,) = replace(both, differences=[lost]).to_json()["differences"]
+    assert found["value"] is None
+
+
 @pytest.mark.parametrize(
     ("limits", "level", "words"),
     [
@@ -188,6 +196,9 @@ def test_what_is_above_its_limit(both, limits, level, words):
     [
         ("eces=0.05", "there is no metric 'eces', did you mean 'ece'?"),
         ("ece", "expected METRIC=NUMBER, such as ece=0.05"),
+        ("accuracy=0.9", "more accuracy is better, expected one of"),
+        ("ece=nan", "expected a finite number, such as ece=0.05"),
+        ("ece=inf", "expected a finite number, such as ece=0.05"),
     ],
 )
 def test_a_limit_that_is_none_is_one_line_before_anything_is_read(capsys, limit, words):
@@ -211,7 +222,7 @@ def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
     (tmp_path / "some.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.2,nan\n1,0.4,0.6\n0,0.7,0.3\n")
     assert main(["audit", str(tmp_path / "some.csv"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["rows"]["left_out"] == 1
+    assert (found["rows"]["read"], found["rows"]["left_out"], found["rows"]["judged"]) == (4, 1, 3)
     assert "line 3" in found["rows"]["why"]
     assert main(["audit", str(tmp_path / "some.csv"), "--json", "--strict"]) == 1
     assert "line 3" in capsys.readouterr().err
@@ -224,12 +235,36 @@ def test_a_handful_of_rows_is_judged_without_a_scaler(tmp_path, capsys, monkeypa
     said = " ".join(capsys.readouterr().out.split())
     assert "3 rows are too few to fit a scaler" in said
     assert "nothing can be certified at risk 0.05" in said
+    assert "Decomposition" in said
+    assert "How the files were read" in said
+    assert "probabilities of 2 classes (p0, p1)" in said
     assert Path("audit/few/index.html").is_file()
 
 
 def test_what_is_not_there_is_one_line(capsys):
     assert main(["audit", "nowhere.csv"]) == 1
     assert capsys.readouterr().err.startswith("error: nowhere.csv is not there")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("label,p0,p1\n0,-3,2\n1,-2,4\n", "if they are logits, say --kind logits"),
+        ("label,a,b\n0,3,2\n1,2,4\n", "say --kind logits if they hold logits"),
+        ("label,pred,p\n0,1,0.7\n1,1,0.9\n", "Say --kind confidence with --columns p if so, --kind probabilities if"),
+        ("label,p0,unknown\n0,0,1\n0,0,1\n", "say --unknown no if that column is none"),
+    ],
+)
+def test_errors_of_the_command_name_what_is_typed(tmp_path, capsys, content, words):
+    (tmp_path / "some.csv").write_text(content)
+    options = ["--columns", "p0", "unknown", "--unknown", "yes"] if "unknown" in content else []
+    assert main(["audit", str(tmp_path / "some.csv"), "--json", *options]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_names_of_files_are_left_as_they_are():
+    for name in ("data/sample=3/p.csv is not there", "sample=3/p.csv is not there", "runs-seed=1.csv cannot be read"):
+        assert in_flags(name) == name
 
 
 def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
@@ -263,6 +298,13 @@ def test_files_have_names_of_their_own():
     assert labels_of(["a.csv", "a.npz"]) == ["a (1)", "a (2)"]
     assert labels_of(["x/a.npz", "x/y/a.npz"]) == ["a", "y"]
     assert labels_of(["one/a.npz", "two/a.npz"]) == ["one", "two"]
+    assert labels_of(["v1.2.csv", "v1.3.CSV.gz", "parts.v2"]) == ["v1.2", "v1.3", "parts.v2"]
+
+
+def test_the_folder_that_one_is_in_has_a_name(tmp_path, monkeypatch):
+    (tmp_path / "parts" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "parts")
+    assert labels_of(["."]) == labels_of(["below/.."]) == ["parts"]
 
 
 def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
@@ -291,6 +333,8 @@ def test_an_audit_of_a_sample_says_so(files, capsys):
     (found,) = made.files
     assert len(found.sample) == 400
     assert "those of 400 random rows of 1,500" in found.measured.notes[0]
+    for name in ("floor", "direction", "smooth ECE", "decomposition", "risk and coverage", "certificate"):
+        assert name in found.measured.notes[0]
     with np.load(files["honest"]) as arrays:
         assert found.values["ece"] == pytest.approx(metrics.ece(arrays["probs"], arrays["labels"]))
 
@@ -368,10 +412,14 @@ def test_the_bins_that_are_asked_for_are_those_of_all_numbers(files):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--risk", "2"], "risk=2, expected a share between 0 and 1"),
-        (["--delta", "0"], "delta=0, expected a share between 0 and 1"),
-        (["--sample", "0"], "sample=0, expected an integer >= 1"),
-        (["--workers", "0"], "workers=0, expected an integer >= 1"),
+        (["--risk", "2"], "--risk 2, expected a share between 0 and 1"),
+        (["--delta", "0"], "--delta 0, expected a share between 0 and 1"),
+        (["--sample", "0"], "--sample 0, expected an integer >= 1"),
+        (["--workers", "0"], "--workers 0, expected an integer >= 1"),
+        (["--num-bins", "0"], "--num-bins 0, expected an integer >= 1"),
+        (["--fail-if-miscalibrated", "0.000001"], "--fail-if-miscalibrated 1e-06: expected a level from 0.001 to 1"),
+        (["--fail-if-miscalibrated", "nan"], "--fail-if-miscalibrated nan: expected a level from 0.001 to 1"),
+        (["--fail-if-miscalibrated", "1"], "--fail-if-miscalibrated 1: expected a level from 0.001 to 1"),
         (["--out", "taken"], "--out taken cannot be made (File exists): give another folder"),
     ],
 )

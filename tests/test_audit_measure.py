@@ -95,14 +95,13 @@ def test_sums_by_group(tmp_path, weighted):
     columns = columns_of(PROBS, LABELS) | {"site": site, "w": weight}
     told = {"groups": ["site"], "weight": "w" if weighted else None}
     found = measured(tmp_path / "p.jsonl", columns, told)
-    (sums,) = found.group_meters.values()
+    (sums,) = found.groups.values()
     assert list(sums) == ["(missing)", "north", "south"]
     for name, group in sums.items():
         rows = site == (None if name == "(missing)" else name)
         assert group.num_rows == rows.sum()
         top = {"sample_weight": weight[rows]} if weighted else {}
         assert group.accuracy == pytest.approx(metrics.accuracy(PROBS[rows], LABELS[rows], **top))
-        assert group.bins.ece == pytest.approx(metrics.ece(PROBS[rows], LABELS[rows], **top))
         assert group.confidence == pytest.approx(np.average(PROBS[rows].max(axis=1), weights=weight[rows]))
     assert found.sample.groups["site"].tolist() == [word or "(missing)" for word in site]
 
@@ -110,10 +109,25 @@ def test_sums_by_group(tmp_path, weighted):
 def test_groups_of_confidences_and_too_many_groups(tmp_path, monkeypatch):
     columns = {"confidence": PROBS.max(axis=1), "correct": LABELS == 0, "id": np.arange(500)}
     found = measured(tmp_path / "p.csv", columns, {"groups": ["id"]})
-    assert len(found.group_meters["id"]) == 500
+    assert len(found.groups["id"]) == 500
     monkeypatch.setattr("socrates.audit.measure.MOST_GROUPS", 499)
     with pytest.raises(ValueError, match="id has more than 499 different values: expected groups of rows"):
         measured(tmp_path / "p.csv", columns, {"groups": ["id"]})
+
+
+def test_too_many_answers_that_nobody_asked_for_are_dropped_with_a_note(tmp_path, monkeypatch):
+    answers = [f"name {row % 9}" for row in range(500)]
+    columns = {"confidence": PROBS.max(axis=1), "true_label": answers, "pred_label": answers}
+    folder = parts(tmp_path / "parts", columns, [100, 400])
+    monkeypatch.setattr(parquet_reader, "PART_ROWS", 64)
+    assert len(measure(open_predictions(folder)).groups["pred_label"]) == 9
+    monkeypatch.setattr("socrates.audit.measure.MOST_GROUPS", 8)
+    found = measure(open_predictions(folder))
+    assert found.groups == {}
+    assert found.num_rows == 500
+    assert found.notes == ["pred_label has more than 8 different values, which are not looked at one by one"]
+    with pytest.raises(ValueError, match="pred_label has more than 8 different values: expected groups of rows"):
+        measure(open_predictions(folder, groups=["pred_label"]))
 
 
 def parts(folder, columns, sizes):
@@ -133,11 +147,7 @@ def same(one, other):
     for name in ("values", "labels", "positions"):
         assert np.array_equal(getattr(one.sample, name), getattr(other.sample, name))
     assert one.bad == other.bad
-    for column, sums in one.group_meters.items():
-        for group, left in sums.items():
-            right = other.group_meters[column][group]
-            assert left.num_rows == right.num_rows
-            assert np.array_equal(left.bins.confidence, right.bins.confidence)
+    assert one.groups == other.groups
 
 
 def test_the_sample_depends_on_rows_and_seed_alone(tmp_path, monkeypatch):

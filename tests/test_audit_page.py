@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from socrates.audit import columns
+from socrates.audit.run import audit
 from socrates.cli.commands import Audit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,15 @@ def test_the_table_of_names_is_that_of_the_code() -> None:
     table = re.search(r"\| content.*?\n\n", str(columns.__doc__), re.DOTALL)
     assert table is not None
     assert table[0] in PAGE
+
+
+def test_the_page_names_every_key_of_the_json(place: Path) -> None:
+    several = audit([place / "predictions.csv"] * 2).to_json()
+    told = re.search(r"The object: .*?\n\n", PAGE, re.DOTALL)
+    assert told is not None
+    inside = {"ece", "value", "low", "high", "floor"}  # of metrics
+    keys = {*several, *several["files"]["predictions (1)"]}
+    assert {*re.findall(r"`(\w+)`", told[0])} - inside == keys - inside
 
 
 def test_every_option_that_the_page_names_is_one() -> None:

@@ -240,6 +240,46 @@ def test_what_socrates_predict_writes_with_labels_added(tmp_path, name, belief, 
     assert np.array_equal(everything(source)[1], LABELS)
 
 
+@pytest.mark.parametrize("name", ["p.CSV", "p.CSV.GZ", "p.Tsv", "p.JSONL.gz", "p.NPZ", "p.PARQUET", "folder/p.PARQUET"])
+def test_the_case_of_a_suffix_does_not_matter(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    write_columns(tmp_path / name.lower(), columns_of(PROBS, LABELS)).rename(tmp_path / name)
+    source = open_predictions(tmp_path / name if name[0] == "p" else tmp_path / "folder")
+    assert np.array_equal(everything(source)[0], PROBS)
+
+
+def test_the_case_of_a_suffix_does_not_matter_for_one_array_and_its_labels(tmp_path):
+    for name, array in {"P": PROBS, "LABELS": LABELS}.items():
+        with open(tmp_path / f"{name}.NPY", "wb") as file:
+            np.save(file, array)
+    source = open_predictions(tmp_path / "P.NPY", labels=tmp_path / "LABELS.NPY")
+    assert np.array_equal(everything(source)[0], PROBS)
+
+
+@pytest.mark.parametrize("count", [[3, 4], 3.5, "three", [[1]], None])
+def test_an_odd_number_of_classes_is_of_no_matter(tmp_path, count):
+    source = read(tmp_path, {"probs": PROBS, "labels": LABELS, "num_classes": count}, "p.npz")
+    assert source.layout.classes == ("0", "1", "2")
+    assert not source.layout.unknown
+
+
+@pytest.mark.parametrize("column", ["p0", "label"])
+def test_whole_numbers_without_limit_are_bad_rows(tmp_path, column):
+    rows = [dict(zip(("label", "p0", "p1"), (label, *row[:2] / row[:2].sum()), strict=True)) for label, row in
+            zip((LABELS % 2).tolist(), PROBS, strict=True)]  # fmt: skip
+    rows[3][column] = 10**400
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bad = everything(open_predictions(path))[3]
+    assert (bad.count, bad.first[0][0]) == (1, 4)
+
+
+def test_a_column_of_whole_numbers_without_limit_is_one_of_numbers(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(f'{{"y": {row % 2}, "p": 0.5, "id": {10**400}}}\n' for row in range(4)))
+    assert everything(open_predictions(path))[3].count == 0
+
+
 def test_names_of_classes_in_the_file(tmp_path):
     labels = np.array(PETS)[LABELS]
     source = read(tmp_path, {"probs": PROBS, "labels": labels, "classes": np.array(PETS)}, "p.npz")

@@ -213,7 +213,7 @@ def test_offsets_and_scales_fit(structure, make):
 def test_one_class_and_wrong_words_are_refused():
     with pytest.raises(ValueError, match=r"at least 2 classes.*use TemperatureScaling"):
         StructuredScaling().fit(torch.randn(5, 3), torch.ones(5, dtype=torch.long))
-    for bad in ("CV", -1.0, math.nan):
+    for bad in ("CV", -1.0, math.nan, None):
         with pytest.raises(ValueError, match='strength must be "cv", a number >= 0'):
             StructuredScaling(bad)
     with pytest.raises(ValueError, match=r"structure must be .*, got 'vector'"):

@@ -11,7 +11,7 @@ import numpy as np
 from socrates.metrics.predictions import Array
 
 from .columns import LABEL, VALUES
-from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable
+from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable, suffix_of
 from .table import Coded, Column, Table
 
 CLASSES = ("classes", "class_names")
@@ -26,10 +26,10 @@ class ArrayReader(Reader):
         self.path = path
         arrays = dict(self.arrays)
         names = next((arrays.pop(name) for name in CLASSES if name in arrays), None)
-        count = arrays.pop("num_classes", None)
+        count = arrays.get("num_classes")
         if names is not None:
             self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
-        elif count is not None:
+        elif count is not None and count.ndim == 0 and count.dtype.kind in "iu":
             self.classes = tuple(map(str, range(int(count))))
         arrays = {name: array for name, array in arrays.items() if array.ndim in (1, 2)}
         if not arrays:
@@ -46,7 +46,7 @@ class ArrayReader(Reader):
     def arrays(self) -> Mapping[str, Array]:
         """What the file holds; an NPY file stays on the disk until its rows are read."""
         with readable(self.path, ValueError):
-            if self.path.suffix == ".npy":
+            if suffix_of(self.path) == ".npy":
                 return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
             found: dict[str, Array] = {}
             with open(self.path, "rb") as file, np.load(file) as stored:

@@ -63,7 +63,7 @@ class Layout:
         label: the column of the true class; None where the labels come from a file of their own.
         predicted: the column of the predicted class, of "confidence" with labels.
         correct: the column of correctness, of "confidence" without.
-        groups: columns that are carried along.
+        groups: columns whose values are looked at one by one.
         weight: the column of the weights of the rows.
     """
 
@@ -102,6 +102,11 @@ class Layout:
             said = f"{self.kind} of {known} ({place}), {labels}"
         said += f", weights in {self.weight}" if self.weight else ""
         return said + (f", groups by {', '.join(self.groups)}" if self.groups else "")
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The groups; with them the answers, where these stand beside confidence and nothing else tells them."""
+        return tuple(dict.fromkeys((*self.groups, self.predicted))) if self.predicted else self.groups
 
     @cached_property
     def numbers(self) -> dict[str, int]:

@@ -7,10 +7,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from socrates import metrics
 from socrates.abstention import Certificate, certify
@@ -20,8 +18,8 @@ from .measure import Measured
 from .recalibrate import Recalibrated, recalibrate
 from .rows import JudgedRows
 
-Array = NDArray[Any]
 NUM_RESAMPLES = 1000
+NUM_DRAWS = 1000  # of the test, whose p is at least 1 / (1 + NUM_DRAWS)
 MANY_ROWS = 20_000  # beyond, intervals are narrow, and fewer resamples find them
 POINTS = 400  # of a curve that is shown
 
@@ -33,7 +31,7 @@ class Judgement:
     label: str
     sample: JudgedRows = field(repr=False)  # what intervals, tests and scalers are made of
     measured: Measured = field(repr=False)
-    values: Mapping[str, float]  # of all rows, by the names of the metrics
+    values: Mapping[str, float]  # of all rows but smooth_ece, which is of the sample as all that follows
     intervals: Mapping[str, Interval]
     floor: float  # of the ECE
     test: CalibrationTest
@@ -73,7 +71,7 @@ def _judge(measured: Measured, label: str, risk: float, delta: float) -> Judgeme
         values={**measured.meter.compute(), "smooth_ece": metrics.smooth_ece(top)},
         intervals=intervals,
         floor=metrics.floor(of_top["ece"], top),
-        test=metrics.calibration_test(top),
+        test=metrics.calibration_test(top, num_draws=NUM_DRAWS),
         direction=metrics.direction(top, num_bins=num_bins),
         corp=metrics.corp(top),
         bins=BinStats(*measured.meter.state()["bins"]),
@@ -101,7 +99,7 @@ def worst_groups(measured: Measured, sample: JudgedRows, top: Top) -> dict[str, 
     if top.weight is None:
         return {name: tuple(metrics.worst_groups(top, groups=of)) for name, of in sample.groups.items()}
     found: dict[str, tuple[GroupGap, ...]] = {}
-    for column, groups in measured.group_meters.items():
+    for column, groups in measured.groups.items():
         means = {name: (of.num_rows, of.confidence, of.accuracy) for name, of in groups.items()}
         gaps = [GroupGap(name, *of, of[1] - of[2], math.nan, math.nan) for name, of in means.items()]
         found[column] = tuple(sorted(gaps, key=lambda each: -abs(each.gap)))

@@ -11,7 +11,6 @@ import numpy as np
 
 from socrates.metrics import CalibrationMeter, predict
 from socrates.metrics.arrays import check_positive, picked
-from socrates.metrics.binning import BinStats, bin_index
 from socrates.metrics.inputs import open_top
 from socrates.metrics.predictions import Array, Prediction, Reading
 from socrates.metrics.samples import Top
@@ -26,31 +25,38 @@ from .table import MISSING, Coded
 from .validity import FAULTS, OTHER_LABEL, BadRows, described
 
 MOST_GROUPS = 10_000
+SAMPLED = (
+    "intervals, floor, tests, direction, smooth ECE, scalers, decomposition, risk and coverage, certificate and worst "
+    "classes and groups"
+)
 _Task = tuple[Source, Part, "Measured", bool]  # where to read, what to add to, and whether a bad row is an error
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class GroupSums:
-    """What is known of all rows of a group: how many they are, and sums over bins of confidence.
+    """What is known of all rows of a group: how many they are, and their sums of weights, confidence and right answers.
 
-    >>> sums = GroupSums(2, BinStats(np.array([0.0, 2.0]), np.array([0.0, 1.5]), np.array([0.0, 1.0])))
+    >>> sums = GroupSums(2, 2.0, 1.5, 1.0)
     >>> sums.confidence, sums.accuracy, (sums + sums).num_rows
     (0.75, 0.5, 4)
     """
 
     num_rows: int
-    bins: BinStats
+    weight: float
+    sure: float
+    right: float
 
     @property
     def confidence(self) -> float:
-        return float(self.bins.confidence.sum() / self.bins.count.sum())
+        return self.sure / self.weight
 
     @property
     def accuracy(self) -> float:
-        return float(self.bins.correct.sum() / self.bins.count.sum())
+        return self.right / self.weight
 
     def __add__(self, other: GroupSums) -> GroupSums:
-        return GroupSums(self.num_rows + other.num_rows, self.bins + other.bins)
+        sums = self.weight + other.weight, self.sure + other.sure, self.right + other.right
+        return GroupSums(self.num_rows + other.num_rows, *sums)
 
 
 @dataclass(eq=False)
@@ -63,7 +69,7 @@ class Measured:
         meter: sums over all others; `meter.compute()` gives the metrics.
         reservoir: those of them that `sample` is made of.
         reading: how belief in "unknown" was read; None where there is none.
-        group_meters: the sums of each group, by column and name.
+        groups: the sums of each group, by column and name; answers that are too many are not there.
         num_rows: how many rows were measured.
         rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
         zeros: how many rows give their label probability 0, or a logit of -infinity.
@@ -74,7 +80,7 @@ class Measured:
     meter: CalibrationMeter
     reservoir: Reservoir
     reading: Reading | None
-    group_meters: dict[str, dict[str, GroupSums]]
+    groups: dict[str, dict[str, GroupSums]]
     num_rows: int = 0
     rounded: int = 0
     zeros: int = 0
@@ -102,9 +108,11 @@ class Measured:
             f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by their sum": self.rounded,
             f"{self.zeros} rows give their label probability 0, which the NLL counts as {CLIP:.2g}": self.zeros,
         }
+        for column in {*self.layout.carried} - {*self.groups}:
+            said[f"{column} has more than {MOST_GROUPS:,} different values, which are not looked at one by one"] = 1
         if self.is_sample:
             few = f"{len(self.sample):,} random rows of {self.num_rows:,}"
-            said[f"intervals, tests, scalers and worst groups are those of {few}"] = 1
+            said[f"{SAMPLED} are those of {few}"] = 1
         return [words for words, count in said.items() if count]
 
     def add(self, rows: Rows) -> None:
@@ -122,9 +130,9 @@ class Measured:
             impossible = 0 if self.layout.kind == "probabilities" else -np.inf
             self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
         self.meter.update(*given, sample_weight=rows.weight)
-        for column, words in rows.groups.items():
+        if self.groups:
             top = open_top(*given, sample_weight=rows.weight)
-            self._add_groups(column, _by_group(words, top, self.meter.num_bins))
+            self._add_groups({column: _by_group(rows.groups[column], top) for column in self.groups})
 
     def merge(self, other: Measured) -> None:
         """Add what was found in another part."""
@@ -134,15 +142,18 @@ class Measured:
         self.bad += other.bad
         self.meter.merge(other.meter)
         self.reservoir.merge(other.reservoir)
-        for column, sums in other.group_meters.items():
-            self._add_groups(column, sums)
+        self._add_groups(other.groups)
 
-    def _add_groups(self, column: str, sums: Mapping[str, GroupSums]) -> None:
-        here = self.group_meters[column]
-        for name, part in sums.items():
-            here[name] = here[name] + part if name in here else part
-        if len(here) > MOST_GROUPS:
-            raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
+    def _add_groups(self, added: Mapping[str, Mapping[str, GroupSums]]) -> None:
+        """Add the sums of each column; answers that nobody asked for are dropped where they are too many."""
+        for column in [*self.groups]:
+            here = self.groups[column]
+            for name, part in added.get(column, {}).items():
+                here[name] = here[name] + part if name in here else part
+            if len(here) > MOST_GROUPS and column in self.layout.groups:
+                raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
+            if len(here) > MOST_GROUPS or column not in added:
+                del self.groups[column]
 
 
 def measure(
@@ -185,7 +196,7 @@ def measure(
     def nothing_yet() -> Measured:
         meter = CalibrationMeter(num_bins, len(layout.classes) or None)
         reservoir = Reservoir(size, seed, None if layout.weight else source.num_rows)
-        groups = {name: dict[str, GroupSums]() for name in layout.groups}
+        groups = {name: dict[str, GroupSums]() for name in layout.carried}
         told = reading if layout.unknown else None
         return Measured(layout, BadRows(source.reader.unit), meter, reservoir, told, groups)
 
@@ -198,7 +209,7 @@ def measure(
         for task in tasks:
             total.merge(_measured(task, total.num_read, tell))
     _refuse(source, total)
-    total.group_meters = {column: dict(sorted(sums.items())) for column, sums in total.group_meters.items()}
+    total.groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
     return total
 
 
@@ -231,19 +242,14 @@ def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda
     return found
 
 
-def _by_group(column: Coded, top: Top, num_bins: int) -> dict[str, GroupSums]:
+def _by_group(column: Coded, top: Top) -> dict[str, GroupSums]:
     """Sums of each group of a batch."""
     names = [*column.names, MISSING_GROUP]
     codes = np.where(column.codes == MISSING, len(names) - 1, column.codes)
-    cell, size = codes * num_bins + bin_index(top.confidence, num_bins), len(names) * num_bins
     weight = np.ones(len(codes)) if top.weight is None else top.weight
-    sums = [np.bincount(cell, each, size) for each in (weight, weight * top.confidence, weight * top.correct)]
-    count, confidence, correct = (np.reshape(each, (len(names), num_bins)) for each in sums)
-    num_rows = np.bincount(codes, minlength=len(names))
-    return {
-        names[code]: GroupSums(int(num_rows[code]), BinStats(count[code], confidence[code], correct[code]))
-        for code in np.flatnonzero(num_rows).tolist()
-    }
+    each = (None, weight, weight * top.confidence, weight * top.correct)
+    sums = zip(*(np.bincount(codes, of, len(names)).tolist() for of in each), strict=True)
+    return {name: GroupSums(*of) for name, of in zip(names, sums, strict=True) if of[0]}
 
 
 def _refuse(source: Source, total: Measured) -> None:

@@ -13,6 +13,7 @@ from socrates import metrics
 from socrates.metrics.inputs import open_samples
 from socrates.metrics.predictions import Array
 from socrates.metrics.scoring import brier_of_each, nll_of_each
+from socrates.metrics.uncertainty import Z
 from socrates.report.vocabulary import METRICS
 
 from .judge import Judgement
@@ -20,7 +21,6 @@ from .rows import JudgedRows
 
 NUM_RESAMPLES = 500
 LEVEL = 0.95
-Z = 1.959964  # two-sided 95 % of a normal distribution
 
 
 @dataclass(frozen=True)

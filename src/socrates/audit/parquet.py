@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .reader import FIRST_ROWS, Part, Piece, Reader, batch_rows, need_arrow, readable, refuse_duplicates
+from .reader import FIRST_ROWS, Part, Piece, Reader, batch_rows, need_arrow, readable, refuse_duplicates, suffix_of
 from .table import Column, Table, is_readable, of_arrow
 
 PART_ROWS = 1 << 19  # whatever the number of workers, so that sums do not depend on it
@@ -56,7 +56,7 @@ class ParquetReader(Reader):
 
 
 def _files_below(folder: Path) -> list[Path]:
-    found = sorted(folder.rglob("*.parquet"))
+    found = sorted(file for file in folder.rglob("*") if suffix_of(file) == ".parquet")
     shown = [file for file in found if not any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)]
     if not shown:
         raise ValueError(f"{folder} holds no .parquet file: give a folder of Parquet parts, or a file")

@@ -17,7 +17,7 @@ from .columns import Kind, Layout
 from .detect import BINARY, Told, detect
 from .labels import read_labels
 from .parquet import ParquetReader
-from .reader import Part, Reader
+from .reader import Part, Reader, is_packed, suffix_of
 from .table import MISSING, Coded, Table
 from .text import CsvReader, JsonReader
 from .validity import FAULTS, NAMED, OTHER_LABEL, UNREADABLE, BadRows, described, faults_of
@@ -80,7 +80,7 @@ class Source:
         """The rows of a part."""
         layout, total = self.layout, 0
         numbers = [name for name in (*layout.columns, layout.weight) if name]
-        words = [name for name in (layout.label, layout.predicted, layout.correct, *layout.groups) if name]
+        words = [name for name in (layout.label, layout.correct, *layout.carried) if name]
         for table in self.reader.tables(part, numbers, words):
             total += len(table.positions) + len(table.broken)
             if self.labels is None or total <= len(self.labels):
@@ -102,7 +102,7 @@ class Source:
         if weight is not None:
             kept &= weight != 0
         rows = slice(None) if kept.all() else kept
-        groups = {name: _words(table, name)[rows] for name in layout.groups}
+        groups = {name: _words(table, name)[rows] for name in layout.carried}
         labels = labels[rows] == 1 if layout.kind == "confidence" else labels[rows]
         weight = None if weight is None else weight[rows]
         return Rows(values[rows], labels, groups, weight, table.positions[rows], bad, len(rounded))
@@ -162,7 +162,7 @@ def open_predictions(
         )
     if apart is not None and reader.num_rows not in (None, len(apart)):
         raise ValueError(f"{path} has {reader.num_rows} rows, but {labels} {len(apart)} labels: expected as many")
-    if not columns and path.suffix == ".npy" and kind != "confidence":
+    if not columns and suffix_of(path) == ".npy" and kind != "confidence":
         columns = (UNNAMED,)
     try:
         names = (tuple(columns), tuple(map(str, classes or reader.classes)), tuple(groups))
@@ -177,16 +177,15 @@ def _reader(path: Path) -> Reader:
         raise FileNotFoundError(f"{path} is not there: give a file of predictions, or a folder of Parquet parts")
     if path.is_dir():
         return ParquetReader(path)
-    packed = path.suffix.lower() == ".gz"
-    suffix = Path(path.stem if packed else path.name).suffix.lower()
-    if suffix not in (PACKED if packed else READERS):
+    suffix = suffix_of(path)
+    if suffix not in (PACKED if is_packed(path) else READERS):
         known = ", ".join([*READERS, *(f"{name}.gz" for name in PACKED)])
         raise ValueError(f"{path.name} is of no format that is known: expected one of {known}")
     return READERS[suffix](path)
 
 
 def _labels_of(path: Path) -> Coded:
-    is_text = path.is_file() and path.suffix.lower() == ".txt"
+    is_text = path.is_file() and suffix_of(path) == ".txt"
     return read_labels(path, None if is_text else _reader(path))
 
 

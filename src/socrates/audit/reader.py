@@ -69,6 +69,20 @@ def readable(path: Path, *also: type[Exception]) -> Iterator[None]:
         raise ValueError(f"{path} cannot be read ({why}): {todo}") from error
 
 
+def suffix_of(path: Path) -> str:
+    """The end of a name that tells the format of a file, in small letters; `.gz` behind it is of no matter.
+
+    >>> suffix_of(Path("v1.2.CSV.GZ")), suffix_of(Path("v1.2"))
+    ('.csv', '.2')
+    """
+    return Path(path.stem if is_packed(path) else path.name).suffix.lower()
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file is compressed, by its name."""
+    return path.suffix.lower() == ".gz"
+
+
 def batch_rows(width: int) -> int:
     """How many rows of so many values are read at once.
 

@@ -43,7 +43,8 @@ class JudgedRows:
         rows, layout = measured.sample, measured.layout
         values = np.stack([1 - rows.values, rows.values], axis=1) if layout.kind == "confidence" else rows.values
         values = _finite(values) if layout.kind == "logits" else values
-        judged = values, rows.labels.astype(np.int64), rows.weight, rows.positions, rows.groups
+        groups = {name: rows.groups[name] for name in measured.groups}
+        judged = values, rows.labels.astype(np.int64), rows.weight, rows.positions, groups
         return cls(layout, measured.reading, *judged, measured.meter.num_bins)
 
     def __len__(self) -> int:

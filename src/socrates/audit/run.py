@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import math
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from socrates.files import to_json
+
 from .answer import answer
 from .judge import Judgement, judge
 from .measure import measure
 from .pairs import Difference, compare
-from .read import Source, open_predictions
+from .read import READERS, open_predictions
+from .reader import suffix_of
 
 MANY_ROWS = 20_000_000
 
@@ -27,15 +30,19 @@ class Audit:
     not_compared: str
 
     def to_json(self) -> dict[str, Any]:
-        """The judgement of a single file; of several, by their labels beside how they differ."""
+        """The judgement of a single file; of several, by their labels beside how they differ.
+
+        Numbers that do not exist are null.
+        """
         found = [file_json(one) for one in self.files]
         if len(found) == 1:
-            return found[0]
-        return {
+            return json.loads(to_json(found[0]))
+        several = {
             "files": {one["label"]: one for one in found},
             "differences": [{**asdict(one), "verdict": one.words} for one in self.differences],
             "not_compared": self.not_compared or None,
         }
+        return json.loads(to_json(several))
 
 
 def audit(
@@ -58,7 +65,7 @@ def audit(
             raise ValueError(f"{name}={share:g}, expected a share between 0 and 1, such as 0.05")
     files: list[Judgement] = []
     for label, path in zip(labels_of(paths), paths, strict=True):
-        source = open_with_answers(path, **(reading or {}))
+        source = open_predictions(path, **(reading or {}))
         # Processes take seconds to start: a small file is read before they would have.
         several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
         measured = measure(
@@ -73,22 +80,14 @@ def audit(
     return Audit(files, *compare(files))
 
 
-def open_with_answers(path: Path | str, groups: Sequence[str] = (), **reading: Any) -> Source:
-    """The predictions; where confidence is all that is known of them, by their answers too, if these are there."""
-    source = open_predictions(path, groups=groups, **reading)
-    answers = source.layout.predicted
-    if answers is None or answers in groups:
-        return source
-    return open_predictions(path, groups=(*groups, answers), **reading)
-
-
 def labels_of(paths: Sequence[Path | str]) -> list[str]:
     """A short name for each file that no other has: its own, or the folders that tell it from the others.
 
-    >>> labels_of(["a/resnet.csv.gz", "b/vit.npz"]), labels_of(["runs/ce/p/test.npz", "runs/sat/p/test.npz"])
-    (['resnet', 'vit'], ['ce', 'sat'])
+    >>> labels_of(["a/v1.2.csv.gz", "b/vit.npz"]), labels_of(["runs/ce/p/test.npz", "runs/sat/p/test.npz"])
+    (['v1.2', 'vit'], ['ce', 'sat'])
     """
-    split = [[*Path(path).absolute().parent.parts, Path(path).name.split(".")[0]] for path in paths]
+    whole = [Path(os.path.abspath(Path(path).expanduser())) for path in paths]
+    split = [[*path.parent.parts, _stem(path)] for path in whole]
     stems = [parts[-1] for parts in split]
     if len({*stems}) == len(stems):
         return stems
@@ -98,8 +97,14 @@ def labels_of(paths: Sequence[Path | str]) -> list[str]:
     return labels if len({*labels}) == len(labels) else numbered
 
 
+def _stem(path: Path) -> str:
+    """The name without what tells the format."""
+    suffix = suffix_of(path)
+    return path.name[: path.name.lower().rindex(suffix)] if suffix in READERS else path.name
+
+
 def file_json(one: Judgement) -> dict[str, Any]:
-    """A judgement as plain JSON: numbers that do not exist are null."""
+    """A judgement in the words of JSON."""
     values: dict[str, Any] = {}
     for name, value in one.values.items():
         interval = one.intervals.get(name)
@@ -121,7 +126,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "worst_classes": [asdict(gap) for gap in one.worst],
         "groups": {name: [asdict(gap) for gap in gaps] for name, gaps in one.groups.items()},
         "rows": {
-            "read": measured.num_rows,
+            "read": measured.num_read,
             "left_out": measured.bad.count,
             "why": measured.bad.words if measured.bad.count else None,
             "judged": len(one.sample),
@@ -129,19 +134,4 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "understood": measured.layout.words,
         "notes": measured.notes,
     }
-    return plain(found)
-
-
-def plain(value: Any) -> Any:
-    """The same with null for numbers that are not finite, and Python's own numbers.
-
-    >>> plain({"a": [float("nan"), 1.5], "b": ("x", 2)})
-    {'a': [None, 1.5], 'b': ['x', 2]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return found

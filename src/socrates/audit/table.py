@@ -94,7 +94,7 @@ def numbers_of(values: Sequence[Any]) -> Array:
     try:
         array = np.array(values, np.float64)
         return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     widths = [len(value) for value in values if isinstance(value, list)]
     if 2 * len(widths) <= len(values):
@@ -108,7 +108,7 @@ def numbers_of(values: Sequence[Any]) -> Array:
 def _number_of(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.nan
 
 
@@ -121,8 +121,8 @@ def guessed(values: Sequence[Any]) -> Column:
     ['cat', '1']
     """
     kinds = {type(value) for value in values}
-    if kinds == {bool} or kinds == {int}:
-        return np.array(values)
+    if (kinds == {bool} or kinds == {int}) and (array := np.array(values)).dtype != object:
+        return array  # Python's whole numbers have no limit
     is_number = kinds <= {int, float, list, type(None)} and kinds != {type(None)}
     return numbers_of(values) if is_number else numbers_if_most(Coded.of(values))
 

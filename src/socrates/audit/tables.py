@@ -128,7 +128,7 @@ def difference_table(differences: Sequence[Difference]) -> Table:
         cells = [Cell(spec.factor * value, form=spec.form) for value in (one.value, one.low, one.high)]
         rows.append(Row((spec.head, one.label, one.reference), (*cells, one.words)))
     heads = ("Metric", "File", "Reference", "Difference", "95 % from", "95 % to", "Verdict")
-    notes = ("Paired by row: both files are resampled together.",)
+    notes = ("Paired by row: the ECE by resampling both files together, the others by the differences of single rows.",)
     return Table("differences", "Differences between files", heads, tuple(rows), notes)
 
 

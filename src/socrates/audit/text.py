@@ -14,7 +14,7 @@ import numpy as np
 
 from socrates.metrics.predictions import Array
 
-from .reader import FIRST_ROWS, Part, Reader, need_arrow, readable, refuse_duplicates
+from .reader import FIRST_ROWS, Part, Reader, is_packed, need_arrow, readable, refuse_duplicates, suffix_of
 from .table import Coded, Column, Table, guessed, numbers_if_most, numbers_of, of_arrow
 
 BLOCK_BYTES = 1 << 22
@@ -24,7 +24,7 @@ NEWLINE, RETURN, QUOTE = b'\n\r"'
 
 def opened(path: Path) -> BinaryIO:
     """The bytes of a file, unpacked."""
-    return gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")  # pyright: ignore[reportReturnType]
+    return gzip.open(path, "rb") if is_packed(path) else open(path, "rb")  # pyright: ignore[reportReturnType]
 
 
 class CsvReader(Reader):
@@ -41,7 +41,7 @@ class CsvReader(Reader):
             raise ValueError(f"{path} has no first line: expected the names of the columns, then a row a line")
         if "\r" in header:
             raise ValueError(f"the lines of {path} end by carriage returns alone: write it with line feeds")
-        self.delimiter = "\t" if ".tsv" in path.suffixes else max(",;\t", key=header.count)
+        self.delimiter = "\t" if suffix_of(path) == ".tsv" else max(",;\t", key=header.count)
         self.names = [name.strip() for name in next(csv.reader([header], delimiter=self.delimiter))]
         if np.isfinite(numbers_of(self.names)).all() and "." in header:
             raise ValueError(f"the first line of {path} holds numbers: expected the names of the columns")

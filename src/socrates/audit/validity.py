@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from socrates.metrics.predictions import Array
-from socrates.metrics.samples import HALF_TOLERANCE, ROW_SUM_TOLERANCE
+from socrates.metrics.samples import HALF_TOLERANCE, ROW_SUM_TOLERANCE, of_half_precision
 
 from .columns import NO_CLASS, Layout
 from .table import MISSING
@@ -123,7 +122,7 @@ def _faults_of_probabilities(values: Array, layout: Layout) -> tuple[dict[str, A
     off = np.flatnonzero(~(np.abs(sums - 1) <= 0.999 * ROW_SUM_TOLERANCE))  # well within what metrics take
     rounded = off[_written_with_few_digits(values[off].astype(np.float64), sums[off], values.dtype)]
     found[SUM] = np.zeros(len(values), np.bool_)
-    found[SUM][off] = ~(np.isin(off, rounded) | _of_half_precision(values[off], sums[off]))
+    found[SUM][off] = ~(np.isin(off, rounded) | of_half_precision(values[off], sums[off], 0.999 * HALF_TOLERANCE))
     if layout.unknown:
         found[UNKNOWN_ALONE] = np.asarray((values[:, :-1] <= 0).all(axis=1))
     return found, rounded
@@ -137,10 +136,3 @@ def _written_with_few_digits(rows: Array, sums: Array, dtype: Any) -> Array:
         whole = np.abs(scaled - np.rint(scaled)).max(axis=1, initial=0) < 10**digits * 2 * np.finfo(dtype).eps
         fits |= whole & (np.abs(sums - 1) <= 1.001 * min(HALF_TOLERANCE, 0.5 * rows.shape[1] / 10**digits))
     return fits
-
-
-def _of_half_precision(rows: Array, sums: Array) -> Array:
-    """Whether float16 or bfloat16 can hold a row that misses 1 by no more than their rounding, as metrics allow."""
-    tensor = torch.as_tensor(rows)
-    held = [(tensor.to(half).to(tensor.dtype) == tensor).all(dim=1).numpy() for half in (torch.bfloat16, torch.float16)]
-    return (held[0] | held[1]) & (np.abs(sums - 1) <= 0.999 * HALF_TOLERANCE)

@@ -194,13 +194,21 @@ def _first_bad(chunk: Array, lowest: float, highest: float) -> int | None:
         fine = sums.min() >= lowest and sums.max() <= highest
     if not fine:
         off = np.flatnonzero(~((sums >= lowest) & (sums <= highest)))
-        for half in (torch.bfloat16, torch.float16):  # if these can hold a row, it was one before it was stored wider
-            rows = torch.as_tensor(chunk[off])
-            fits = (rows.to(half).to(rows.dtype) == rows).all(dim=1).numpy()
-            off = off[~(fits & (np.abs(sums[off] - 1) <= HALF_TOLERANCE))]
+        off = off[~of_half_precision(chunk[off], sums[off], HALF_TOLERANCE)]
         if len(off):
             return int(off[0])
     return int((chunk.min(axis=1) < 0).argmax()) if chunk.min() < 0 else None
+
+
+def of_half_precision(rows: Array, sums: Array, tolerance: float) -> Array:
+    """Whether a row misses 1 by no more than that, and float16 or bfloat16 can hold it: then it was one of these once.
+
+    >>> of_half_precision(np.array([[0.5, 0.5078125], [0.5, 0.508]]), np.array([1.0078125, 1.008]), HALF_TOLERANCE)
+    array([ True, False])
+    """
+    wide = torch.as_tensor(rows)
+    held = [(wide.to(half).to(wide.dtype) == wide).all(dim=1).numpy() for half in (torch.bfloat16, torch.float16)]
+    return (held[0] | held[1]) & (np.abs(sums - 1) <= tolerance)
 
 
 def _what_is_wrong(values: Array) -> str:

@@ -20,6 +20,8 @@ Metric = Callable[..., float]
 # A mean over resamples within this many of its standard errors of the estimate is no sign of a bias.
 _CHANCE = 3
 
+Z = 1.959964  # two-sided 95 % of a normal distribution
+
 
 @dataclass(frozen=True)
 class Interval:

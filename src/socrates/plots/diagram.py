@@ -12,8 +12,8 @@ import numpy as np
 from .. import metrics
 from ..metrics.binning import BinStats, bin_edges, bin_index, bin_stats
 from ..metrics.samples import Array, Top
+from ..metrics.uncertainty import Z
 
-Z = 1.959964  # two-sided 95 % of a normal distribution
 MOST_DRAWN = 2_000_000  # random answers for a floor, at most, as far as ten sets of labels are enough
 
 

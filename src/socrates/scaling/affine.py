@@ -28,6 +28,7 @@ class AffineScaling(Scaler):
     linear: ClassVar[str]  # the name of A among the buffers
     automatic: ClassVar[str]  # the word for the strength that `_choose` finds
     given: ClassVar[str] = "regularization"  # what the constructor calls the strength
+    may_be_none: ClassVar[bool] = True  # for no penalty
     bias: Tensor
 
     def __init__(self, regularization: str | float | None) -> None:
@@ -35,8 +36,9 @@ class AffineScaling(Scaler):
         if isinstance(regularization, np.floating):  # of any precision
             regularization = float(regularization)
         number = isinstance(regularization, (int, float)) and regularization >= 0
-        if not number and regularization not in (self.automatic, None):
-            raise ValueError(f'{self.given} must be "{self.automatic}", a number >= 0 or None, got {regularization!r}')
+        if not number and regularization not in ((self.automatic, None) if self.may_be_none else (self.automatic,)):
+            expected = "a number >= 0 or None" if self.may_be_none else "a number >= 0 (0 for no penalty)"
+            raise ValueError(f'{self.given} must be "{self.automatic}", {expected}, got {regularization!r}')
         self.regularization = regularization
         self.strength: float | None = None
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
 from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import Path
+from socrates.scaling.path import Path, to_try
 
 # From "temperature scaling itself" to "almost free", in half decades.
 STRENGTHS = (math.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
@@ -45,7 +45,7 @@ class MatrixScaling(AffineScaling):
 
         So temperature scaling is replaced only where that is surely better.
         """
-        strengths = STRENGTHS if not bool(objective.absent.any()) else [s for s in STRENGTHS if s >= WEAKEST_UNSEEN]
+        strengths = to_try(objective, STRENGTHS, WEAKEST_UNSEEN)
         path = Path(objective, strengths, self._penalty)
         chosen = 0 if path.close(0, num_errors=3.0) else next(i for i in range(len(strengths)) if path.close(i))
         return strengths[chosen], path.thetas[chosen]

@@ -19,6 +19,11 @@ FOLD_GAIN = 1e-3
 Penalty = Callable[[float, int, int], float | Tensor]
 
 
+def to_try(objective: AffineNLL, strengths: Sequence[float], weakest_unseen: float) -> Sequence[float]:
+    """Those strengths that folds can judge: where a class has no labels, none below `weakest_unseen`."""
+    return [s for s in strengths if s >= weakest_unseen] if bool(objective.absent.any()) else strengths
+
+
 class Path:
     """The NLL of held-out rows for each strength: (rows,) in `held_out`, and in `thetas` the mean of the folds' fits.
 

@@ -22,10 +22,10 @@ class FitReport:
     """How a fit went: its mean NLL before and after, and the length of the gradient at the parameters it returned.
 
     The gradient belongs to the objective that was minimised, in the scaler's own parameters: for temperature scaling
-    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector and matrix scaling
-    the regularised NLL by scale or W and bias, or with strength infinity, when T alone is fitted, the NLL by T. Where
-    vector and matrix scaling rule out an unknown column, gradient and NLLs are those of the other columns. The other
-    scalers say what theirs is.
+    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector, matrix
+    and structured scaling the regularised NLL by scale or W and bias, or with strength infinity, when T alone is
+    fitted, the NLL by T. Where these rule out an unknown column, gradient and NLLs are those of the other columns. The
+    other scalers say what theirs is.
 
     >>> FitReport(num_samples=500, num_iterations=3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from socrates.scaling.affine import AffineScaling
 from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import Path
+from socrates.scaling.path import Path, to_try
 
 # From "temperature scaling itself" to "almost free".
 STRENGTHS = (math.inf, 100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
@@ -42,7 +42,7 @@ class StructuredScaling(AffineScaling):
     """
 
     title, short, usual = "structured scaling", "SS", False
-    linear, automatic, given = "weight", "cv", "strength"
+    linear, automatic, given, may_be_none = "weight", "cv", "strength", False
     weight: Tensor
 
     def __init__(self, strength: Literal["cv"] | float = "cv", structure: Literal["full", "diagonal"] = "full") -> None:
@@ -52,7 +52,7 @@ class StructuredScaling(AffineScaling):
         super().__init__(strength)
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
-        strengths = STRENGTHS if not bool(objective.absent.any()) else [s for s in STRENGTHS if s >= WEAKEST_UNSEEN]
+        strengths = to_try(objective, STRENGTHS, WEAKEST_UNSEEN)
         path = Path(objective, strengths, self._penalty, always=sum(s >= VALLEY_ABOVE for s in strengths))
         chosen = next(index for index in range(path.best + 1) if path.close(index, NEAR_BEST))
         return strengths[chosen], path.thetas[chosen]
