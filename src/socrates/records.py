@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import CHOICES, Experiment, Part, Value, resolve
-from socrates.files import named_errors, replace_text, replacing, to_json, write_json
+from socrates.files import named_errors, refuse_bomb, replace_text, replacing, to_json, write_json
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
@@ -246,7 +246,7 @@ class Run:
         for number, line in enumerate(lines, start=1):
             try:
                 records += [EpochRecord.from_json(json.loads(line))] if line else []
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if number < len(lines):  # the last one has no newline after it: the writer was stopped
                     raise ValueError(f"{path}, line {number} is damaged: {error}") from error
         return records
@@ -287,6 +287,7 @@ class Run:
         path = self.predictions_path(split, epoch)
         try:
             with open(path, "rb") as file, np.load(file) as stored:
+                refuse_bomb(stored.zip, path)
                 return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
@@ -349,7 +350,7 @@ class Run:
             return make(json.loads(path.read_text()))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
 

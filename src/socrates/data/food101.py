@@ -16,7 +16,10 @@ def read_lines(path: Path) -> list[str]:
     """The lines of a list of the data set."""
     if not path.is_file():
         raise DataNotFound(f"{path} is missing: delete the folder {path.parent.parent} to have it fetched again")
-    lines = path.read_text().split()
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError as error:
+        raise DataCorrupt(f"{path}: damaged ({error}): delete the folder {path.parent.parent} to fetch it again") from error
     if not lines:
         raise DataCorrupt(f"{path}: the list is empty")
     return lines
