@@ -140,7 +140,9 @@ class Fork:
         tally.failed += len(found)
 
 
-def fuzz(all_targets: Sequence[Target], inputs: int, seconds: float, seed: int, first: int, processes: int) -> dict[str, Tally]:
+def fuzz(
+    all_targets: Sequence[Target], inputs: int, seconds: float, seed: int, first: int, processes: int
+) -> dict[str, Tally]:
     """Spoil and read in turns, each reader for as long as the others."""
     tallies = {target.name: Tally() for target in all_targets}
     end = time.monotonic() + seconds

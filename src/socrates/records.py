@@ -286,6 +286,8 @@ class Run:
         """Logits and labels of a split at an epoch."""
         path = self.predictions_path(split, epoch)
         try:
+            if path.exists() and not path.is_file():
+                raise ValueError("it is no file")
             with open(path, "rb") as file, np.load(file) as stored:
                 refuse_bomb(stored.zip, path)
                 return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
@@ -347,6 +349,8 @@ class Run:
         """What `make` makes of a JSON file; a damaged one is named, with what to do."""
         path = self.directory / name
         try:
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise ValueError("it is no file")
             return make(json.loads(path.read_text()))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None

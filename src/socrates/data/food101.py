@@ -19,7 +19,8 @@ def read_lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").split()
     except UnicodeDecodeError as error:
-        raise DataCorrupt(f"{path}: damaged ({error}): delete the folder {path.parent.parent} to fetch it again") from error
+        advice = f"delete the folder {path.parent.parent} to have it fetched again"
+        raise DataCorrupt(f"{path}: damaged ({error}): {advice}") from error
     if not lines:
         raise DataCorrupt(f"{path}: the list is empty")
     return lines

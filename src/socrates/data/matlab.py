@@ -13,7 +13,7 @@ HEADER = 128
 MATRIX, COMPRESSED = 14, 15
 KINDS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 FLAGS, INT32, INT8 = 6, 5, 1  # the kinds of a matrix's flags, sizes and name
-NUMERIC = range(6, 16)  # classes of matrices from double to uint64; before them cells, structures, objects, text, sparse
+NUMERIC = range(6, 16)  # classes of matrices from double to uint64; before them are cells, structures, text and others
 COMPLEX = 8  # a bit of the flags
 
 

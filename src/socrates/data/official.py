@@ -37,7 +37,8 @@ def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Ar
         if not path.is_file():
             raise DataNotFound(f"{path} is missing: delete the folder {path.parent} to have it fetched again")
         if path.stat().st_size > LARGEST:
-            raise DataCorrupt(f"{path}: {path.stat().st_size:,} bytes, expected at most {LARGEST:,}: it is another file")
+            size = path.stat().st_size
+            raise DataCorrupt(f"{path}: {size:,} bytes, expected at most {LARGEST:,}: it is another file")
         content = np.fromfile(path, np.uint8)
         if content.size == 0 or content.size % length:
             raise DataCorrupt(
