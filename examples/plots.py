@@ -47,7 +47,7 @@ def draw(num_resamples: int = 1000) -> Figure:
     plots.confidence_histogram(own, labels, title=name, ax=second).legend(loc="upper left", fontsize="x-small")
     plots.risk_coverage(own, labels, title=name, ax=third).legend(loc="upper left", fontsize="x-small")
     plots.corp(own, labels, title=name, ax=fourth).legend(loc="upper left", fontsize="x-small")
-    plots.forest(intervals, floors, title="ECE with 95 % intervals, and by chance", ax=fifth)
+    plots.forest(intervals, floors, title="ECE with 95 % intervals, and the chance floor", ax=fifth)
     plots.pareto(points, ax=sixth)
     return figure
 

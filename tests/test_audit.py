@@ -136,8 +136,9 @@ def written(files, tmp_path_factory):
 
 def test_the_page_answers_first(written):
     page = (written / "index.html").read_text()
-    assert page.index("is not calibrated") < page.index("<table>")
-    assert "Differences between files" in page
+    assert page.index("<h1>honest is") < page.index("is not calibrated") < page.index("<table>")
+    assert page.index('class="forest"') < page.index("<table>")
+    assert "Is the difference real?" in page
     names = {path.stem for path in (written / "tables").glob("*.csv")}
     assert names == {"metrics", "scalers", "decomposition", "worst", "differences", "reading"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from report_runs import experiment, make_run
 
 from socrates.engine.train import train
-from socrates.experiment import Part
+from socrates.experiment import Experiment, Part
 from socrates.paper.grid import final_experiment
 from socrates.paper.mechanism import markdown
 from socrates.paper.recipes import RECIPES, write_recipes
@@ -62,6 +63,21 @@ def test_runs_are_counted_and_places_named():
     assert f"Idle: {TARGET}: Socrates (digits), Socrates (svhn)." in text
     many = [results(f"{number}", queue_fill=[0.0]) for number in range(40)]
     assert with_idle(None, {"": many}) == f"Idle: {QUEUES}: 0, 1, 2, 3, 4, 5, 6, 7 and 32 more."
+
+
+def test_what_was_trained_as_two_and_is_one_is_said():
+    first, second = (Experiment(Part("digits"), Part("mlp"), Part("ce"), seed=seed) for seed in (1, 2))
+    losses = np.array([[0.5, 0.25]])
+    made = [
+        replace(results(), label=label, experiment=experiment, curves={"train_loss": values})
+        for label, experiment, values in (
+            ("β", first, losses),
+            ("β known", second, losses * (1 + 1e-7)),
+            ("no β", second, losses * 1.01),
+            ("β again", first, losses),
+        )
+    ]
+    assert with_idle(None, {"digits": made}) == "Idle: what tells β from β known apart."
 
 
 def set_idle(directory, **values):

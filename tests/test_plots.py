@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from socrates import metrics, plots
 from socrates.metrics import Interval, Top
-from socrates.plots.diagram import gap_in_words, reliability_data
+from socrates.plots.diagram import diagram_of, gap_in_words, reliability_data, smoothed
 
 OF_SAMPLES = (plots.reliability, plots.confidence_histogram, plots.risk_coverage, plots.corp)
 
@@ -94,7 +94,7 @@ def test_words_say_the_direction_its_size_and_what_is_chance(axes):
     top = sure_answers(sharpness=2)
     gap = float(top.confidence.mean() - top.correct.mean())
     error, chance = 100 * metrics.ece(top), 100 * metrics.floor(metrics.ece, top)
-    expected = f"mine\nECE {error:.2f} %, by chance {chance:.2f} %\noverconfident by {100 * gap:.1f} points"
+    expected = f"mine\nECE {error:.2f} %, floor {chance:.2f} %\noverconfident by {100 * gap:.1f} points"
     assert plots.reliability(top, title="mine", ax=axes).get_title() == expected
     assert plots.reliability(sure_answers(sharpness=0.5), ax=axes).get_title().endswith(" points")
     assert "underconfident by" in axes.get_title()
@@ -217,7 +217,7 @@ def test_pareto_marks_every_point_and_joins_those_that_no_other_dominates(axes):
     assert len({line(axes, label).get_color() for label in points}) == 3
     assert len({line(axes, label).get_marker() for label in points}) == 3
     assert sorted(text.get_text() for text in axes.texts) == sorted(points)
-    assert axes.get_title() == "lower left is better, dashed: not dominated"
+    assert axes.get_title() == "lower left is better, staircase: not dominated"
 
 
 def test_a_single_best_point_has_no_line(axes):
@@ -407,3 +407,18 @@ def test_importing_plots_leaves_pyplot_alone():
     code = "import sys; import socrates.plots; print('matplotlib.pyplot' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"
+
+
+def test_a_smooth_line_follows_the_gap_and_its_band_holds_it():
+    confidence = np.linspace(0.5, 1, 4000)
+    right = np.random.default_rng(1).random(4000) < confidence - 0.2
+    x, line, low, high = smoothed(diagram_of(Top.of(confidence, right)))
+    seen = (x > 0.55) & (x < 0.95)
+    assert np.abs(line - (x - 0.2))[seen].max() < 0.06
+    assert ((low <= line) & (line <= high))[seen].all()
+    assert (high < x)[seen].all()
+    assert np.isnan(line[x < 0.4]).all()
+
+
+def test_nothing_has_no_smooth_line():
+    assert np.isnan(smoothed(reliability_data("", []))[1:]).all()

@@ -88,6 +88,19 @@ def test_collapse_is_carried_on(tmp_path):
     assert read_run(directory).collapsed == "every answer is class 3"
 
 
+def test_options_that_many_variants_share_are_in_the_title_and_not_in_the_labels(tmp_path):
+    names = ["socrates", "socrates:no-beta", "socrates:no-focal", "socrates:no-target", "socrates:beta-fixed"]
+    for name in names:
+        make_run(tmp_path, experiment(name, gamma=3.0, alpha=0.999))
+    for weight in (0.1, 0.2, 0.3, 0.4):
+        make_run(tmp_path, experiment("ccl_sc", queue_size=20, weight=weight))
+    ((setting, groups),) = group_runs(read_all(tmp_path)[0]).items()
+    found = {group.label for group in groups}
+    assert {"Socrates", "Socrates no beta", "CCL-SC weight=0.1"} <= found
+    assert len(found) == 9
+    assert setting.title == "digits, mlp, 6 epochs, all CCL-SC: queue_size=20, all Socrates: α=0.999 γ=3"
+
+
 def test_labels_tell_apart_what_the_method_does_not():
     one = experiment("focal", gamma=2.0)
     faster = dataclasses.replace(one, optimization=dataclasses.replace(one.optimization, learning_rate=0.5))

@@ -11,6 +11,7 @@ import pytest
 from processes import SECONDS_UNTIL_HUNG
 from report_runs import experiment, make_run
 
+from socrates import pareto
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.page import page_data, write_page
 
@@ -25,7 +26,20 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 EVIL = "<script>document.title='broken'</script>"
-SECTIONS = ("overview", "pareto", "reliability", "curves", "evolution", "unknown", "scaling", "differences", "runs")
+SECTIONS = (
+    "answer",
+    "overview",
+    "pareto",
+    "reliability",
+    "curves",
+    "evolution",
+    "unknown",
+    "scaling",
+    "differences",
+    "runs",
+    "glossary",
+)
+SERIOUS = ("serious", "critical")
 
 # Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text outside its drawing.
 MISFITS = """() => {
@@ -36,7 +50,7 @@ MISFITS = """() => {
   for (const node of document.querySelectorAll(tags)) {
     const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
     const box = node.getBoundingClientRect();
-    if (!own || box.width === 0 || node.closest("[hidden]")) continue;
+    if (!own || box.width === 0 || node.closest("[hidden], .heard, .summary")) continue;
     const cut = node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1;
     const out = !node.closest(".scroll, .legend") && (box.right > root.clientWidth + 1 || box.left < -1);
     if (cut || out) found.push(`${node.tagName} ${node.textContent.trim().slice(0, 60)}`);
@@ -48,7 +62,7 @@ MISFITS = """() => {
       if (box.width === 0) continue;
       const beside = box.left < frame.left - 1 || box.right > frame.right + 1;
       if (beside || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-        found.push(`chart ${text.textContent}`);
+        found.push(`${chart.dataset.chart} ${text.textContent} ${box.left - frame.left} ${box.right - frame.right}`);
     }
   }
   return found;
@@ -104,9 +118,9 @@ def browser():
 
 
 @contextmanager
-def opened(browser, file, width=1400, **options):
+def opened(browser, file, width=1400, height=900, **options):
     """The page with its charts there; errors and requests are gathered in `page.heard`."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+    page = browser.new_page(viewport={"width": width, "height": height}, **options)
     page.set_default_timeout(1000 * SECONDS_UNTIL_HUNG)
     page.heard = []
     page.on("console", lambda message: page.heard.append(f"{message.type}: {message.text}"))
@@ -132,6 +146,7 @@ def at_the_start(request):
         shown = request.getfixturevalue("page")
         shown.select_option("#setting", "0")
         shown.locator("#reading input[value=answer]").check(force=True)
+        shown.mouse.move(0, 0)
 
 
 def rows(page):
@@ -152,16 +167,93 @@ def painted(page, selector):
 
 def test_it_opens_with_every_section(page):
     assert page.title() == "A report"
-    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
+    headings = [page.locator(f"#{section} :is(h1, h2)") for section in (*SECTIONS, "skipped")]
+    assert all(heading.is_visible() for heading in headings)
 
 
-def test_the_heading_waits_for_no_script(browser, file):
+def test_answer_and_tables_wait_for_no_script(browser, file):
     page = browser.new_page(java_script_enabled=False)
     page.goto(file.as_uri())
     assert page.locator("h1").is_visible()
-    assert page.locator("#overview-table tbody tr").count() == 4  # nor do the tables
+    assert page.locator("#forest tbody tr").count() == page.locator("#forest tr .dot").count() / 2 == 10
+    assert page.locator("#forest .strip").first.is_visible()
+    assert page.locator("#overview-table tbody tr").count() == 4
     assert page.locator("#differences-table tbody tr").count() == 6
+    assert page.locator("#run-list details").count() == 12
+    assert page.locator(".summary:visible").count() == page.locator(".chart").count()  # words in the place of charts
+    for dead in (".chart", "#play", "#theme", ".legend button", "#reading", "#log"):
+        assert page.locator(f"{dead}:visible").count() == 0
     page.close()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_the_first_screen_answers(browser, file, width, height):
+    with opened(browser, file, width, height) as page:
+        for part in ("h1", ".verdict", "#forest tbody tr:first-child", "#forest tbody tr:nth-child(8)"):
+            box = page.locator(part).bounding_box()
+            assert 0 <= box["y"] < box["y"] + box["height"] <= height, part
+
+
+def test_a_row_that_is_pointed_at_is_highlighted_everywhere(page):
+    opacities = "document.querySelector('[data-chart=final]').data.map(one => [one.meta, one.opacity ?? 1])"
+    page.evaluate("refreshAll()")
+    row = page.locator("#forest tr[data-line]").nth(1)
+    method = int(row.get_attribute("data-method"))
+    row.hover()
+    assert page.locator("figure.lit").count() == 1
+    page.evaluate("refreshAll()")
+    shown = page.evaluate(opacities)
+    assert {opacity for meta, opacity in shown if meta == method} == {1}
+    assert {opacity for meta, opacity in shown if meta not in (method, None)} == {0.15}
+    page.mouse.move(0, 0)
+    assert page.locator(".lit").count() == 0
+    row.locator("button").focus()
+    assert page.locator("figure.lit").count() == 1
+    page.locator("#play").focus()
+    assert page.locator("figure.lit").count() == 0
+
+
+def test_a_click_or_enter_compares_all_rows_with_one(page):
+    rows = page.locator("#forest tr[data-line]")
+    before = rows.nth(0).locator(".number").first.text_content()
+    rows.nth(2).click()
+    assert page.locator("#forest tr.reference").get_attribute("data-line") == "2"
+    assert rows.nth(2).locator("small[data-words=reference]").count() == 2
+    assert rows.nth(0).locator(".number b").first.text_content().startswith("−")
+    assert page.locator("#forest button[aria-pressed=true]").count() == 1
+    page.keyboard.press("Enter")  # the row keeps the focus
+    assert rows.nth(0).locator(".number").first.text_content() == before
+    page.locator("#play").focus()
+
+
+def test_the_front_is_that_of_the_methods_shown_and_axes_stay(page):
+    page.evaluate("refreshAll()")
+    ringed = """document.querySelector('[data-chart=final]').data
+      .filter(one => one.role === 'end' && one.marker.line.width === 2).map(one => one.meta)"""
+    ranges = """[...document.querySelectorAll('.chart')].map(node => Object.entries(node._fullLayout)
+      .filter(([name]) => /^[xy]axis/.test(name))
+      .map(([name, axis]) => axis.range.map(end => end.toFixed(6)).join()))"""
+    ends = """document.querySelector('[data-chart=final]').data.filter(one => one.role === 'end' && !one.loose)
+      .map(one => [one.customdata[0][0], one.customdata[0][1], one.meta])"""
+    front, axes = page.evaluate(ringed), page.evaluate(ranges)
+    button = page.locator(f"#pareto .legend button[data-method='{front[0]}']")
+    button.click()
+    page.evaluate("refreshAll()")
+    left = page.evaluate(ends)
+    assert front[0] not in [method for *_, method in left]
+    assert {*page.evaluate(ringed)} == {method for *_, method in pareto.front(left, key=lambda end: tuple(end[:2]))}
+    assert page.evaluate(ranges) == axes
+    button.click()
+
+
+@pytest.mark.parametrize("shade", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, shade):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page.locator(f"#theme input[value={shade}]").check(force=True)
+    page.evaluate("refreshAll()")
+    found = axe.Axe().run(page).response["violations"]
+    page.locator("#theme input[value=auto]").check(force=True)
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS] == []
 
 
 def test_names_are_text_and_never_markup(page):
@@ -178,19 +270,20 @@ def test_every_chart_can_be_drawn(page):
 
 def test_slider_moves_the_paths(page):
     painted(page, "[data-chart=paths]")
-    lengths = "document.querySelector('[data-chart=paths]').data.map(trace => trace.x.length)"
+    lengths = "document.querySelector('[data-chart=paths]').data.filter(one => one.mode).map(one => one.x.length)"
     assert page.locator("#epoch-shown").text_content() == "epoch 30"
     whole = page.evaluate(lengths)
-    page.locator("#epoch").fill("9")
-    assert page.locator("#epoch-shown").text_content() == "epoch 10"
-    assert whole == [30, 1] * 4
-    assert page.evaluate(lengths) == [10, 1] * 4
-    last = "document.querySelector('[data-chart=paths]').data[1].customdata[0][0]"
-    assert page.evaluate(last) == 10
+    epochs = page.evaluate("page.epochs")
+    page.locator("#epoch").fill("3")
+    assert page.locator("#epoch-shown").text_content() == f"epoch {epochs[3]}"
+    assert whole == [len(epochs), 1] * 4
+    assert page.evaluate(lengths) == [4, 1] * 4
+    last = "document.querySelector('[data-chart=paths]').data.at(-1).customdata[0][0]"
+    assert page.evaluate(last) == epochs[3]
 
 
 def test_play_runs_through_the_epochs(page):
-    page.locator("#epoch").fill("27")
+    page.evaluate("document.getElementById('epoch').value = page.epochs.length - 3")
     page.evaluate("""() => {
       window.seen = [];
       for (const id of ["play", "epoch-shown"]) {
@@ -223,8 +316,9 @@ def test_heads_sort_both_ways_by_mouse_and_keyboard(page):
 def test_reading_switch_changes_table_diagram_and_points(page):
     painted(page, "#reliability-charts .chart")
     place = "document.querySelector('.legend button.bad').dataset.method"
-    drawn = f"document.querySelectorAll('#reliability-charts .chart')[{place}].data[1].y.join()"
-    final = f"document.querySelector('[data-chart=final]').data[2 * {place}].x.join()"
+    drawn = f"JSON.stringify(document.querySelectorAll('#reliability-charts .chart')[{place}].data)"
+    own = f"one.role === 'end' && one.meta === Number({place})"
+    final = f"JSON.stringify(document.querySelector('[data-chart=final]').data.find(one => {own}).customdata)"
     page.evaluate("refreshAll()")
     row = page.locator("#overview-table tr", has_text="SAT")
     before = row.text_content(), page.evaluate(drawn), page.evaluate(final)
@@ -243,13 +337,13 @@ def test_setting_selector_changes_everything(page):
     assert sorted(rows(page)) == ["Brier", "Focal"]
     assert page.locator("#reliability-charts figure").count() == 2
     assert "No method here has an unknown class" in page.locator("#unknown-charts").text_content()
-    assert page.locator("#reading input").first.is_disabled()
+    assert page.locator("#reading").count() == 0
     assert page.locator("#run-list details").count() == 2
 
 
 def test_legend_hides_a_method_everywhere(page):
     painted(page, "[data-chart=final]")
-    traces = "document.querySelector('[data-chart=final]').data.length"
+    traces = "document.querySelector('[data-chart=final]').data.filter(one => one.meta !== undefined).length"
     assert page.evaluate(traces) == 8
     page.locator("#pareto .legend button", has_text="SAT").click()
     assert page.evaluate(traces) == 6
@@ -275,14 +369,6 @@ def test_a_run_opens_to_its_configuration_and_command(page):
     run.locator("summary").click()
     assert run.locator(".command code").text_content() == "socrates train digits ce"
     assert '"learning_rate": 0.1' in run.locator("pre").text_content()
-
-
-def test_differences_follow_the_reference(page):
-    table = page.locator("#differences-table")
-    before = table.text_content()
-    page.select_option("#reference", label="CE")
-    assert table.text_content() != before
-    assert "Socrates" in table.locator("th[scope=row]").all_text_contents()
 
 
 def misfits(page):
@@ -315,6 +401,7 @@ def test_dark_mode_recolours_page_and_charts(page):
     page.wait_for_selector("html[data-shade=dark]")
     dark = page.evaluate(shade), page.evaluate(grid)
     page.locator("#theme input[value=light]").check(force=True)
+    page.evaluate("refreshAll()")  # the switch is at the top, so that the chart is out of view
     assert (page.evaluate(shade), page.evaluate(grid)) == light
     assert all(old != new for old, new in zip(light, dark, strict=True))
     assert sum(map(int, light[0][4:-1].split(","))) > 600
@@ -326,12 +413,28 @@ def test_dark_mode_recolours_page_and_charts(page):
 def test_print_has_every_section_and_no_controls(page):
     page.emulate_media(media="print", color_scheme="dark")
     page.wait_for_selector("html[data-printing]")
-    assert all(page.locator(f"#{section} h2").is_visible() for section in (*SECTIONS, "skipped"))
-    assert not page.locator("#bar").is_visible()
+    assert all(page.locator(f"#{section} :is(h1, h2)").is_visible() for section in (*SECTIONS, "skipped"))
+    assert not page.locator(".page-bar").is_visible()
     assert not page.locator("#play").is_visible()
     assert page.locator(".chart:not(:has(.main-svg))").count() == 0
     assert page.evaluate("document.documentElement.dataset.shade") == "light"
     widths = "[...document.querySelectorAll('table, .chart')].map(one => one.getBoundingClientRect().width)"
     assert max(page.evaluate(widths)) <= 700
+    page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = false))")
+    assert page.pdf(format="A4").count(b"/Type /Page\n") <= 6
     page.emulate_media(media="screen", color_scheme="light")
     page.wait_for_selector("html:not([data-printing])")
+
+
+def test_a_phone_has_cards_and_targets_for_thumbs(browser, file):
+    with opened(browser, file, width=390, height=844) as page:
+        cells = page.locator("#overview-table tbody tr").first.locator("td")
+        assert cells.first.evaluate("node => getComputedStyle(node, '::before').content") == '"Acc (%)"'
+        assert page.evaluate("document.querySelector('#overview-table').scrollWidth") <= 390
+        small = page.evaluate(
+            """() => [...document.querySelectorAll("button, select, summary, .segmented span, .fold label")]
+              .filter((node) => node.checkVisibility() && !node.closest(".scroll") && !node.closest(".modebar"))
+              .filter((node) => node.getBoundingClientRect().height > 1 && node.getBoundingClientRect().height < 43.5)
+              .map((node) => `${node.tagName} ${node.textContent.trim()} ${node.getBoundingClientRect().height}`)"""
+        )
+        assert not small

@@ -17,7 +17,7 @@ from socrates.metrics.inputs import open_top
 from socrates.plots.diagram import chance_band, gap_in_words
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
-from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
+from socrates.report.figures import FIGURES, chart, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
 from socrates.report.figures.compose import RED, WIDTHS, Drawing, Panel, caption, compose, write_drawing
 from socrates.report.page import page_data
@@ -307,7 +307,7 @@ def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
     assert len(ax.patches) == 2 + (found.count > 0).sum()  # accuracy, histogram, and what chance gives each bin
     assert len(ax.collections[0].get_offsets()) == (found.count > 0).sum()
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, by chance 2.00 %\n{gap_in_words(found)}".replace(
+    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, floor 2.00 %\n{gap_in_words(found)}".replace(
         ", within", ",\nwithin"
     )
 
@@ -550,3 +550,119 @@ def test_many_paths_have_their_names_beside_them_and_the_legend_says_which_epoch
     assert {f"v{k}" for k in range(10)} <= set(written)
     assert "25" in written
     assert [handle.get_label() for handle in handles[-2:]] == ["epochs 25 and 50", "every 25 epochs"]
+
+
+def charts_of(members):
+    found = styles({one.label: one.method for one in members}, chart.first_shown(members))
+    return {made.name: made for figure in FIGURES for made in figure.charts(members, found)}
+
+
+def traces(made, role):
+    return [trace for trace in made.figures["answer"]["data"] if trace.get("role") == role]
+
+
+def test_every_chart_says_what_to_look_for_and_what_is_seen(tmp_path):
+    (members,) = make_settings(tmp_path).values()
+    found = charts_of(members)
+    assert {"paths", "final", "scaling", "train_loss", "val_ece", "beta", "reliability-0"} <= set(found)
+    for made in found.values():
+        assert made.captions["answer"], made.name
+        assert any(letter.isdigit() for letter in made.summary), made.name
+        assert "nan" not in made.summary, made.name
+        assert len(made.summary) < 900, made.name
+
+
+def test_of_many_methods_the_best_and_the_references_are_shown_first():
+    many = [
+        results("focal", f"Focal {k}", gamma=float(k), numbers=[(0.9 + k / 1000, 0.1 + k / 100)]) for k in range(10)
+    ]
+    many += [results("ce", numbers=[(0.9, 0.5)]), results("sat", numbers=[None])]
+    many += [results("socrates", numbers=[(0.9, 0.01)], collapses={1: "it did"}, label="bad")]
+    assert chart.first_shown(many) == {*(f"Focal {k}" for k in (0, 1, 2, 7, 8, 9)), "CE", "bad"}
+    assert chart.first_shown(many[2:10]) == {f"Focal {k}" for k in range(2, 10)}
+    assert chart.first_shown([]) == set()
+
+
+def test_the_ends_have_a_cross_and_a_staircase_that_the_collapsed_do_not_stretch():
+    pairs = [("ce", (0.95, 0.02)), ("focal", (0.94, 0.01)), ("sat", (0.93, 0.03))]
+    members = [results(name, runs=2, numbers=[(a, e), (a - 0.01, e + 0.001)]) for name, (a, e) in pairs]
+    members.append(results("mc", numbers=[(0.1, 0.8)], collapses={1: "it did"}))
+    final = charts_of(members)["final"]
+    (stairs,) = traces(final, "front")
+    assert (stairs["line"]["shape"], len(stairs["x"])) == ("hv", 2)
+    ends = traces(final, "end")
+    assert ends[0]["error_x"]["array"][0] == pytest.approx(12.7062 * 0.5, rel=1e-3)  # t of one degree of freedom
+    assert "error_x" not in ends[3]
+    assert final.figures["answer"]["layout"]["xaxis"]["range"][1] < np.log10(20)
+    assert "Outside the frame: MC (error 90 %, ECE 80 %)" in final.captions["answer"]
+    assert "2 of 4 methods are dominated" in final.summary
+
+
+def test_paths_start_where_the_error_is_below_twice_the_last_and_number_their_epochs():
+    one = results(val_accuracy=[0.2, 0.85, 0.9], val_ece=[0.3, 0.2, 0.1])
+    made = charts_of([one])["paths"].figures["answer"]
+    paths, (line,) = made["data"], made["layout"]["shapes"]
+    assert (line["y0"], line["y1"]) == (10, 10)
+    assert [row[0] for row in paths[0]["customdata"]] == [2, 3]
+    assert paths[0]["text"][0] == "2"
+
+
+def test_curves_are_pointed_at_together_best_first_with_their_deviation():
+    two = results(runs=2, val_accuracy=[[0.1, 0.5, 0.8], [0.2, 0.5, 0.9]], val_ece=[[0.3, 0.2, 0.1]] * 2)
+    found = charts_of([two])
+    layout = found["val_accuracy"].figures["answer"]["layout"]
+    assert (layout["hovermode"], layout["hoversort"]) == ("x unified", "value descending")
+    assert found["val_ece"].figures["answer"]["layout"]["hoversort"] == "value ascending"
+    assert found["val_accuracy"].title == "Validation accuracy, % ↑"
+    *_, line = found["val_accuracy"].figures["answer"]["data"]
+    assert "±" in line["hovertemplate"]
+    assert line["customdata"][-1] == [85, pytest.approx(7.0711, rel=1e-3)]
+    assert "CE with 85 ± 7.1" in found["val_accuracy"].summary
+
+
+def test_an_unused_unknown_class_is_a_sentence_and_a_flat_share_no_panel():
+    belief = {"confidence_unknown_right": [0.1, 0.001, 0.001]}
+    idle = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_unknown_wrong=[0.1, 0.004, 0.002], **belief)
+    (said,) = unknown.charts([idle], look(idle))
+    assert said.figures == {}
+    assert "at most 0.4 % of belief (SAT)" in said.summary
+    used = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_unknown_wrong=[0.1, 0.2, 0.2], **belief)
+    names = [made.name for made in unknown.charts([used], look(used))]
+    assert "confidence_unknown_wrong" in names
+    assert "unknown_share" not in names
+    assert unknown.charts([results("ce")], look(results("ce"))) == []
+
+
+def test_reliability_marks_are_as_large_as_their_counts_and_hollow_if_few(tmp_path):
+    make_run(tmp_path, experiment("ce"))
+    ((made,),) = read(tmp_path).values()
+    (card,) = diagrams.charts([made], look(made))
+    *_, points, strip = card.figures["answer"]["data"]
+    few = [row[5] < 10 for row in points["customdata"]]
+    assert [symbol.endswith("-open") for symbol in points["marker"]["symbol"]] == few
+    assert any(few)
+    assert max(points["marker"]["size"]) == 17
+    assert max(strip["y"]) == 1
+    assert "confident by" in card.captions["answer"]
+
+
+def test_rows_of_scalers_have_intervals_and_ticks_at_both_ends_when_many():
+    scaled = {"none": (0.9, 0.04), "temperature": (0.9, 0.02), "matrix": (0.9, 0.02)}
+    later = {name: (a, e + 0.01) for name, (a, e) in scaled.items()}
+    many = [results("focal", f"F{k}", runs=2, gamma=float(k), numbers=[scaled, later]) for k in range(10)]
+    first = styles({one.label: one.method for one in many}, {"F1", "F2"})
+    (few,) = scaling.charts(many, first)
+    assert len(few.figures["answer"]["layout"]["annotations"]) == 2
+    assert "other 8 methods are in the table" in few.captions["answer"]
+    (made,) = scaling.charts(many, look(*many))
+    layout, (_, points, *_) = made.figures["answer"]["layout"], made.figures["answer"]["data"]
+    assert layout["xaxis2"]["showticklabels"]
+    assert points["error_x"]["array"][0] == pytest.approx(12.7062 * 0.5, rel=1e-3)
+    assert len(set(points["y"])) == 3
+    assert layout["annotations"][0]["y"] == 10
+    assert "TS and MS coincide for F0, F1" in made.captions["answer"]
+    (ax,) = axes()
+    scaling.draw_scaled(ax, plane(*scaling.scaled_points(many[:1])))
+    _, temperature, matrix = ax.get_lines()[:3]
+    assert temperature.get_transform() != matrix.get_transform()
+    assert "coincide" in ax.get_title()

@@ -11,7 +11,20 @@ from report_runs import experiment
 
 from socrates.experiment import Part
 from socrates.report.aggregate import labels
-from socrates.report.style import COLOURS, DARK, FURTHER, PAPER, contrast, faded, linear, method_colour, on_dark, styles
+from socrates.report.style import (
+    COLOURS,
+    DARK,
+    FURTHER,
+    PAPER,
+    contrast,
+    faded,
+    linear,
+    method_colour,
+    on_dark,
+    ramped,
+    styles,
+    variant,
+)
 from socrates.report.vocabulary import METHODS
 
 # What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and Fernandes 2009).
@@ -111,7 +124,7 @@ def test_every_method_has_a_marker_of_its_own():
 
 
 def test_variants_of_one_method_alone_have_a_hue_each_and_up_to_three_its_shades():
-    ten = {str(gamma): Part("socrates", gamma=float(gamma)) for gamma in range(10)}
+    ten = {str(number): Part(f"socrates:{number}" if number else "socrates") for number in range(10)}
     found = styles(ten)
     assert len({style.colour for style in found.values()}) == len({style.marker for style in found.values()}) == 10
     assert found["0"].colour == COLOURS["socrates"]
@@ -120,7 +133,46 @@ def test_variants_of_one_method_alone_have_a_hue_each_and_up_to_three_its_shades
     assert styles({**ten, "CE": Part("ce")})["1"].colour not in COLOURS.values()
 
 
-@pytest.mark.parametrize("colour", [*COLOURS.values(), *FURTHER])
-def test_what_is_faded_still_stands_out(colour):
+def luminance(colour):
+    return (1.05 / contrast(colour, PAPER)) - 0.05
+
+
+def test_variants_by_one_number_have_a_ramp_from_dark_to_light():
+    found = styles({str(gamma): Part("socrates", gamma=float(gamma)) for gamma in (5, 0.5, 4, 3, 2, 1)})
+    ordered = [found[gamma].colour for gamma in ("0.5", "1", "2", "3", "4", "5")]
+    assert ordered == sorted(ordered, key=luminance)
+    assert len({style.marker for style in found.values()}) == 6
+
+
+def test_variants_by_two_numbers_have_a_colour_for_one_and_a_marker_for_the_other():
+    pairs = [(gamma, alpha) for gamma in (1, 2, 3) for alpha in (0.9, 0.95, 0.99, 0.999)]
+    found = styles({str(pair): Part("socrates", gamma=pair[0], alpha=pair[1]) for pair in pairs})
+    assert len({*found.values()}) == 12
+    for values, look in ((1, "marker"), (0, "colour")):
+        of_value = {}
+        for (gamma, alpha), style in zip(pairs, map(found.get, map(str, pairs)), strict=True):
+            of_value.setdefault((alpha, gamma)[values], set()).add(getattr(style, look))
+        assert all(len(own) == 1 for own in of_value.values())
+
+
+@pytest.mark.parametrize("options", [[{}, {"gamma": 1}], [{"gamma": 1}, {"gamma": "x"}], [{"gamma": 1}] * 2])
+def test_what_is_no_number_or_not_told_by_numbers_has_no_ramp(options):
+    assert ramped({str(place): Part("socrates", **own) for place, own in enumerate(options)}) == {}
+
+
+def test_all_are_shown_first_unless_told_which():
+    methods = {name: Part(name) for name in ("ce", "sat")}
+    assert [style.shown_first for style in styles(methods).values()] == [True, True]
+    assert [style.shown_first for style in styles(methods, {"sat"}).values()] == [False, True]
+
+
+RAMPED = [style.colour for style in ramped({str(k): Part("focal", gamma=k) for k in range(40)}).values()]
+SHADED = [variant(colour, rank).colour for colour in COLOURS.values() for rank in range(3)]
+
+
+@pytest.mark.parametrize("colour", sorted({*COLOURS.values(), *FURTHER, *RAMPED, *SHADED}))
+def test_every_hue_stands_out_whole_and_faded_on_paper_and_on_dark(colour):
+    assert contrast(colour, PAPER) >= 3
     assert contrast(faded(colour), PAPER) >= 3
+    assert contrast(on_dark(colour), DARK) >= 3
     assert contrast(faded(on_dark(colour), DARK), DARK) >= 3

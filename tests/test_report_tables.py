@@ -290,7 +290,7 @@ def test_of_several_socrates_the_best_is_the_reference_of_tables_and_page(tmp_pa
     assert groups[reference(groups, "ece")].label == "Socrates γ=2"
     assert cells(significance_table(settings), "ECE (%)", "CE")["Reference"] == "Socrates γ=2"
     page = page_data(settings)["settings"][0]["tables"]["differences"]["answer"]
-    assert set(re.findall('data-words="(Socrates[^"]*)"', page[""])) == {"Socrates γ=2"}
+    assert set(re.findall('data-words="(Socrates[^"]*)"', page)) == {"Socrates γ=2"}
 
 
 def test_a_method_alone_has_no_differences(tmp_path):

@@ -1,7 +1,8 @@
-"""The page of an audit: the report's page, with the answer first and the sections of `assets/audit.json`."""
+"""The page of an audit: the report's page, with its own first screen and the sections of `assets/audit.json`."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +10,17 @@ import numpy as np
 from socrates import scaling
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
+from socrates.report.forest import screen
 from socrates.report.markup import asset
 from socrates.report.page import composed, methods_of, page_of, write_page
 from socrates.report.style import MARKERS, Style
 from socrates.report.tables import to_html, write_table
 from socrates.report.vocabulary import COLOURS, USUAL_READING
 
-from .answer import answer, results_of
+from .answer import answer, answer_of, results_of
 from .judge import Judgement
 from .run import Audit
 from .tables import shown_tables, tables_of
-
-LEAD = "How far the confidence of these predictions can be trusted, whatever made them."
 
 
 def look_of(labels: Sequence[str]) -> dict[str, Style]:
@@ -52,7 +52,9 @@ def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -
         "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
         "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
     }
-    return Chart("risk-coverage", "Risk and coverage", {USUAL_READING: figure(traces, **axes)})
+    words = [f"{one.label}: {100 * one.curve.risk[-1]:.2f} % wrong if all are answered" for one in files]
+    shown = {USUAL_READING: figure(traces, **axes)}
+    return Chart("risk-coverage", "Risk and coverage", shown, summary=f"{'; '.join(words)}.")
 
 
 def audit_page(made: Audit) -> Json:
@@ -68,10 +70,13 @@ def audit_page(made: Audit) -> Json:
     }
     tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in shown_tables(made).items()}
     shown = [one for one in sections if one["name"] in {*charts, *tables}]
-    answers = [(one.label, answer(one)) for one in files]
-    setting = composed("", methods, shown, charts, tables, answers=answers)
+    found = answer_of(made)
+    if len(files) > 1:  # what would make each of them better
+        found = replace(found, sentences=tuple(sentence for one in files for sentence in answer(one)))
+    opening = screen(found, look, interval="95 % over the choice of the rows", compared=False)
+    setting = composed("", methods, shown, charts, tables, opening)
     counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
-    return page_of([setting], shown, LEAD, "socrates audit", counts)
+    return page_of([setting], shown, "socrates audit", counts)
 
 
 def write_audit(made: Audit, out: Path, title: str) -> list[Path]:

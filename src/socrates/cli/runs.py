@@ -54,7 +54,8 @@ def show_results(run: Run) -> None:
         accuracy, ece, chance = (
             100 * evaluation.value(scaler, "test", reading, name) for name in ("accuracy", "ece", "ece_floor")
         )
-        told = f"accuracy {accuracy:.2f} %, ECE {ece:.2f} % (a perfectly calibrated model: {chance:.2f} % by chance)"
+        floor = f"its floor, what a perfectly calibrated model measures: {chance:.2f} %"
+        told = f"accuracy {accuracy:.2f} %, ECE {ece:.2f} % ({floor})"
         show(f"{told}, {words}", "test set: ")
 
 

@@ -76,7 +76,15 @@ points = panels(pareto.draw_points, points_data)
 scaled = panels(scaling.draw_scaled, scaled_data)
 reliabilities = panels(reliability.draw_lines, diagrams)
 evolutions = files(evolution.evolution_drawing)
-evolution_grids = files(lambda title, members: evolution.grid_drawing(title, evolution.evolution_grid(members)))
+
+
+@files
+def evolution_grids(title: str, members: Sequence[Results]) -> Drawing:
+    """Panels have the paper's gamma and alpha for titles, whatever a scale trains for them."""
+    titles = {evolution.gamma_and_alpha(one): one.label for one in members}
+    return evolution.grid_drawing(title, evolution.evolution_grid(members), titles)
+
+
 unknown_behaviours = files(partial(unknown.unknown_drawing, "unknown"))
 
 

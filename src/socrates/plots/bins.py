@@ -42,7 +42,7 @@ def reliability(
 
     >>> axes = reliability([[0.9, 0.1], [0.6, 0.4]] * 50, [0, 1] * 50)
     >>> print(axes.get_title())
-    ECE 35.00 %, by chance 4.34 %
+    ECE 35.00 %, floor 4.34 %
     overconfident by 25.0 points
     """
     top = open_top(probs, labels, **entry)

@@ -95,15 +95,42 @@ def _variance(confidence: Array, count: Array) -> Array:
     return np.maximum(confidence * (1 - confidence), 0.0) / np.where(count > 0, count, np.nan)
 
 
+def smoothed(data: ReliabilityData, num_points: int = 61, num_draws: int = 200) -> tuple[Array, Array, Array, Array]:
+    """A smooth line through a diagram's bins: confidence, accuracy, and its 95 % band by the bootstrap; NaN in gaps.
+
+    What is smoothed is the gap between accuracy and confidence, with a Gaussian kernel weighted by counts: a calibrated
+    model lies on the diagonal up to both ends. The bootstrap draws the right answers of each bin of one run again.
+
+    >>> bins = [BinStats(*np.array([[0, 0, 80, 120], [0, 0, 50, 108], [0, 0, 50, 108]]))]
+    >>> x, y, low, high = smoothed(reliability_data("", bins), num_points=5)
+    >>> x.round(2), bool((low[-2:] < y[-2:]).all())
+    (array([0. , 0.25, 0.5 , 0.75, 1. ]), True)
+    """
+    x, filled = np.linspace(0, 1, num_points), data.count > 0
+    if not filled.any():
+        none = np.full(num_points, np.nan)
+        return x, none, none, none
+    centre, right, width = data.confidence[filled], data.accuracy[filled], 0.75 * data.upper[0]
+    size = np.maximum(np.rint(data.count[filled] / max(data.runs, 1)), 1).astype(int)
+    distance = x[:, None] - centre
+    weight = size * np.exp(-((distance / width) ** 2) / 2) + 1e-300
+    weight /= weight.sum(axis=1, keepdims=True)
+    drawn = np.random.default_rng(0).binomial(size, np.clip(right, 0, 1), (num_draws, len(size))) / size
+    near = np.abs(distance).min(axis=1) <= data.upper[0]
+    lines = np.where(near, x + (np.vstack([right, drawn]) - centre) @ weight.T, np.nan).clip(0, 1)
+    low, high = np.quantile(lines[1:], [0.025, 0.975], axis=0)
+    return x, lines[0], low, high
+
+
 def ece_in_words(data: ReliabilityData) -> str:
     """ECE and what of it is chance.
 
     >>> ece_in_words(diagram_of(Top.of([0.9, 0.6] * 50, [1, 0] * 50)))
-    'ECE 35.00 %, by chance 4.34 %'
+    'ECE 35.00 %, floor 4.34 %'
     """
     if not np.isfinite(data.ece):
         return ""
-    chance = f", by chance {100 * data.floor:.2f} %" if np.isfinite(data.floor) else ""
+    chance = f", floor {100 * data.floor:.2f} %" if np.isfinite(data.floor) else ""
     return f"ECE {100 * data.ece:.2f} %{chance}"
 
 

@@ -71,10 +71,13 @@ def draw_dots(axes: Axes, x: Array, y: Array, count: Array, colour: str) -> None
 
 
 def draw_front(axes: Axes, places: Sequence[tuple[float, float]]) -> bool:
-    """A line through the places that no other dominates, if there is more than one; returns whether."""
+    """A staircase over the places that no other dominates, if there is more than one; returns whether.
+
+    A straight line would suggest mixtures that nobody can reach.
+    """
     front = pareto.front(places) if places else []
     if len(front) > 1:
-        look: dict[str, Any] = {"color": GREY, "linewidth": 1, "linestyle": DASH, "zorder": 1.5}
+        look: dict[str, Any] = {"color": INK, "linewidth": 1, "drawstyle": "steps-post", "zorder": 1.5}
         axes.plot(*np.transpose(front), label="not dominated", **look)
     return len(front) > 1
 

@@ -51,7 +51,7 @@ def forest(
     places = factor * np.array([*chances.values()])
     if len(places):
         at = np.array([[*intervals].index(label) for label in chances])
-        axes.vlines(places, at - 0.38, at + 0.38, color=GREY, linewidth=1.6, label="by chance")
+        axes.vlines(places, at - 0.38, at + 0.38, color=GREY, linewidth=1.6, label="chance floor")
     ends = np.append(values.ravel(), places)
     left, right = float(ends.min()), float(ends.max())
     room = 0.06 * (right - left or abs(left) or 1.0)
@@ -90,7 +90,7 @@ def _interval(label: str, given: Any) -> tuple[float, float, float]:
 
 
 def pareto(points: Mapping[str, Any], *, title: str = "", ax: Axes | None = None) -> Axes:
-    """Error against ECE of each label, in percent, and the dashed line through those that no other dominates.
+    """Error against ECE of each label, in percent, and a staircase over those that no other dominates.
 
     The dotted line is an ECE of 10 %, up to which the paper calls calibration acceptable.
 
@@ -113,13 +113,13 @@ def pareto(points: Mapping[str, Any], *, title: str = "", ax: Axes | None = None
             raise ValueError(f"{label} has {point}, expected shares from 0 to 1: divide percent by 100")
         places[label] = (100 * float(error), 100 * float(ece))
     axes = new_axes(5.4, 4.2) if ax is None else ax
-    dashed = draw_front(axes, [*places.values()])
+    stairs = draw_front(axes, [*places.values()])
     marks: list[Line2D] = []
     for number, (label, place) in enumerate(places.items()):
         colour, shape = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         marks += axes.plot(*place, shape, color=colour, markersize=9, markeredgecolor="white", label=label)
     frame_plane(axes, [(np.array([error]), np.array([ece]), 0) for error, ece in places.values()], room=0.12)
-    finish(axes, axes, title, "lower left is better" + ", dashed: not dominated" * dashed)
+    finish(axes, axes, title, "lower left is better" + ", staircase: not dominated" * stairs)
     notes = [(*place, label, INK) for label, place in places.items()]
     unplaced = annotate_apart(axes, notes, size=8.5)
     if unplaced:

@@ -2,14 +2,14 @@
 
 import dataclasses
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
 
-from socrates.experiment import Experiment, Kind, resolve
+from socrates.experiment import Experiment, Kind, Value, resolve
 from socrates.metrics import BinStats, predict
 from socrates.metrics.binning import bin_stats
 from socrates.metrics.inputs import open_top
@@ -18,6 +18,8 @@ from socrates.records import Evaluation, Predictions, Run
 
 from .results import Array, Results
 from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
+
+MOST_SPELLED_OUT = 8  # methods of a setting whose labels have all options that are not at their defaults
 
 
 class Skipped(NamedTuple):
@@ -62,7 +64,10 @@ class RunData:
 
 
 class Setting(NamedTuple):
-    """Where methods can be compared: the same data, model and length of training, all of which the title tells."""
+    """Where methods can be compared: the same data, model and length of training, all of which the title tells.
+
+    So it does of options that many methods share, which are left out of their labels.
+    """
 
     title: str
 
@@ -158,7 +163,12 @@ def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
     found: dict[Setting, dict[Experiment, list[RunData]]] = {}
     for experiment, own in alike.items():
         found.setdefault(setting_of(experiment), {})[experiment] = sorted(own, key=lambda run: run.experiment.seed)
-    return {setting: list(map(results_of, labels(list(own)), own.values())) for setting, own in found.items()}
+    return {
+        Setting(", ".join([setting.title, *shared_in_words([*own])])): list(
+            map(results_of, labels([*own]), own.values())
+        )
+        for setting, own in found.items()
+    }
 
 
 def setting_of(experiment: Experiment) -> Setting:
@@ -182,7 +192,10 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     >>> labels([one, dataclasses.replace(one, num_bins=10), Experiment(*parts, Part("ce"))])
     ['Focal, num_bins 15', 'Focal, num_bins 10', 'CE']
     """
-    names = [method_label(experiment, experiments) for experiment in experiments]
+    shared = shared_options(experiments)
+    names = [
+        method_label(one, experiments, without=shared.get(one.method.name.partition(":")[0], {})) for one in experiments
+    ]
     further = ("num_bins", "keep_every", "precision")  # what may differ within a setting and is not the method
     plain = [{key: getattr(one, key) for key in further} | vars(one.optimization) for one in experiments]
     full: list[str] = []
@@ -193,8 +206,47 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     return full
 
 
-def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> str:
+def shared_options(experiments: Sequence[Experiment]) -> dict[str, dict[str, Value]]:
+    """Options that all variants of a method share, by its name: many labels are shorter without them.
+
+    >>> from socrates.experiment import Part
+    >>> parts = Part("digits"), Part("mlp")
+    >>> many = [Experiment(*parts, Part("focal", gamma=3.0)), Experiment(*parts, Part("ce"))]
+    >>> many += [Experiment(*parts, Part("socrates", gamma=gamma, alpha=0.9)) for gamma in range(8)]
+    >>> shared_options(many), shared_options(many[:5])
+    ({'socrates': {'alpha': 0.9}}, {})
+    """
+    variants: dict[str, list[Experiment]] = {}
+    for one in experiments if len(experiments) > MOST_SPELLED_OUT else ():
+        variants.setdefault(one.method.name.partition(":")[0], []).append(one)
+    found: dict[str, dict[str, Value]] = {}
+    for name, own in variants.items():
+        methods = [resolve(one, trust_code=False).method for one in own]
+        changed = {key for one in own for key in one.changed("method")}
+        values = {key: {dict(method.options).get(key) for method in methods} for key in sorted(changed)}
+        same: dict[str, Value] = {
+            key: value for key, (value, *others) in values.items() if not others and value is not None
+        }
+        if len(own) > 1 and same:
+            found[name] = same
+    return found
+
+
+def shared_in_words(experiments: Sequence[Experiment]) -> list[str]:
+    """What `shared_options` finds, a phrase for each method.
+
+    >>> shared_in_words([])
+    []
+    """
+    return [
+        f"all {method_title(name)}: {_options_in_words(shared)}" for name, shared in shared_options(experiments).items()
+    ]
+
+
+def method_label(experiment: Experiment, among: Sequence[Experiment] = (), without: Collection[str] = ()) -> str:
     """A method for legends and table heads: its options that are not at their defaults, or not the same among others.
+
+    Those that are said elsewhere it is `without`.
 
     >>> from socrates.experiment import Part
     >>> one = Experiment(Part("digits"), Part("mlp"), Part("socrates", gamma=1.0))
@@ -205,9 +257,13 @@ def method_label(experiment: Experiment, among: Sequence[Experiment] = ()) -> st
     method = resolve(experiment, trust_code=False).method
     rivals = [resolve(other, trust_code=False).method for other in among if other.method.name == method.name]
     differing = {key for rival in rivals for key, _ in set(rival.options) ^ set(method.options)}
-    shown = differing | set(experiment.changed("method"))
-    options = [f"{SYMBOLS.get(key, key)}={short(value)}" for key, value in method.options if key in shown]
-    return " ".join([method_title(method.name), *options])
+    shown = (differing | set(experiment.changed("method"))) - set(without)
+    options = {key: value for key, value in method.options if key in shown}
+    return f"{method_title(method.name)} {_options_in_words(options)}".strip()
+
+
+def _options_in_words(options: Mapping[str, Value]) -> str:
+    return " ".join(f"{SYMBOLS.get(key, key)}={short(value)}" for key, value in options.items())
 
 
 def _described(experiment: Experiment, kind: Kind) -> str:

@@ -8,6 +8,7 @@ from .results import Array, Results
 
 HIGHEST_TARGET = 0.99
 SMALLEST_SHARE = 0.01
+ROUNDING = 1e-5  # relative: what two ways to add the same numbers come to after some epochs
 MOST_LABELS = 8  # that are told one by one
 QUEUES = "a queue of keys never filled, so that the contrastive term never acted"
 TARGET = f"the adaptive target stayed above {HIGHEST_TARGET:g} throughout"
@@ -47,7 +48,26 @@ def with_idle(note: str | None, settings: Mapping[str, Sequence[Results]]) -> st
                 place = "; ".join(filter(None, (heading if len(settings) > 1 else "", runs)))
                 told.setdefault(words, []).append(f"{one.label} ({place})" if place else one.label)
     sentences = [f"Idle: {words}: {_listed(labels)}." for words, labels in told.items()]
+    for heading, members in settings.items():
+        place = f" ({heading})" if len(settings) > 1 else ""
+        sentences += [f"Idle: what tells {_listed(alike, ' from ')} apart{place}." for alike in _alike(members)]
     return " ".join([*([note] if note else []), *sentences]) or None
+
+
+def _alike(members: Sequence[Results]) -> list[list[str]]:
+    """The labels of those that were trained as different ones, and had the same losses but for rounding."""
+    groups: list[list[Results]] = []
+    for one in members:
+        if one.experiment and np.isfinite(one.curve("train_loss")).any():
+            near = (group for group in groups if _same_losses(group[0], one) and group[0].experiment != one.experiment)
+            group = next(near, None)
+            groups.append([one]) if group is None else group.append(one)
+    return [[one.label for one in group] for group in groups if len(group) > 1]
+
+
+def _same_losses(one: Results, other: Results) -> bool:
+    ours, theirs = one.curve("train_loss"), other.curve("train_loss")
+    return ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=ROUNDING, atol=0, equal_nan=True)
 
 
 def _recorded(results: Results, name: str) -> "np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]":
@@ -56,6 +76,6 @@ def _recorded(results: Results, name: str) -> "np.ma.MaskedArray[tuple[int, ...]
     return np.ma.masked_invalid(curve if curve.size else np.full((len(results.seeds), 1), np.nan))
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _listed(labels: Sequence[str], between: str = ", ") -> str:
     more = len(labels) - MOST_LABELS
-    return ", ".join(labels[:MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
+    return between.join(labels[:MOST_LABELS]) + (f" and {more} more" if more > 0 else "")

@@ -8,28 +8,36 @@ import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+import numpy as np
 
 from socrates.experiment import Experiment
 from socrates.files import replacing
 
 from .aggregate import Skipped
+from .answer import answer
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, SECTIONS
-from .figures.chart import Chart, Json, by_reading
-from .listings import reference, significance_table
+from .figures.chart import Chart, Json, by_reading, first_shown
+from .forest import MOST_REFERENCES, forest, screen
+from .listings import significance_table
 from .markup import asset, markup
 from .results import Results
+from .statistics import mean_std
 from .style import DARK, Style, faded, on_dark, styles
 from .tables import to_html
-from .vocabulary import FEWEST, METHODS, METRICS, READINGS
+from .vocabulary import FEWEST, GLOSSARY, METRICS, READINGS, SCALERS, USUAL_READING
 
-MOST_REFERENCES = 12  # that differences are offered to, the best first
 ALONE = '<p class="empty">There is only one method.</p>'
-LEAD = "How right each method is, and how far its confidence can be trusted, from its saved predictions alone."
-RUNS = {"name": "runs", "heading": "Runs"}
-HINTS = {spec.head: f"{spec.long}: {spec.meaning}" for spec in METRICS.values()}
+RUNS = {"name": "runs", "heading": "Which runs are these?"}
+MEANINGS = {
+    name: f"{term.long}: {term.meaning}{f', {term.direction}' if term.direction else ''}"
+    for name, term in GLOSSARY.items()
+}
+HINTS = {spec.head: MEANINGS[spec.short] for spec in METRICS.values()}
+HINTS |= {f"+ {scaler.short}": f"after {MEANINGS[scaler.short]}" for scaler in SCALERS.values() if scaler.short}
 
 
 def page_data(
@@ -37,10 +45,11 @@ def page_data(
     skipped: Sequence[Skipped] = (),
     *,
     command: Callable[[Experiment], str] = lambda experiment: "",
+    files: Sequence[str] = (),
 ) -> Json:
     """Everything the page of a report shows, as plain JSON, the setting with most runs first.
 
-    `command` gives the command line that repeats an experiment.
+    `command` gives the command line that repeats an experiment; `files` are paths from the page to link to.
     """
     filled = [(heading, members) for heading, members in settings.items() if members]
     filled.sort(key=lambda entry: -sum(len(one.seeds) for one in entry[1]))
@@ -49,24 +58,23 @@ def page_data(
         "runs": sum(len(one.seeds) for one in everyone),
         "methods": len({one.label for one in everyone}),
         "seeds": len({seed for one in everyone for seed in one.seeds}),
-        "settings": len(filled),
+        **({"settings": len(filled)} if len(filled) != 1 else {}),
     }
     made = [setting_data(heading, members, command) for heading, members in filled]
     left_out = [(str(entry.directory), entry.reason) for entry in skipped]
-    return page_of(made, [*SECTIONS, RUNS], LEAD, "socrates report", counts, left_out)
+    return page_of(made, [*SECTIONS, RUNS], "socrates report", counts, left_out, files)
 
 
 def page_of(
     settings: Sequence[Json],
     sections: Sequence[Json],
-    lead: str,
     written_by: str,
     counts: Mapping[str, int],
     skipped: Sequence[tuple[str, str]] = (),
+    files: Sequence[str] = (),
 ) -> Json:
-    """A page of settings that `composed` made: a line below the title, what was counted, and what was left out."""
+    """A page of settings that `composed` made: what was counted, what was left out, and the files beside it."""
     return {
-        "lead": lead,
         "written_by": written_by,
         "counts": counts,
         "sections": sections,
@@ -74,32 +82,65 @@ def page_of(
         "chart_template": json.loads(asset("template.json")),
         "settings": settings,
         "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
+        "files": files_by_name(files),
+        "glossary": MEANINGS,
     }
+
+
+def files_by_name(files: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """Paths from the page, by folder and by name without ending.
+
+    >>> files_by_name(["tables/runs.md", "tables/runs.csv", "figures/nll.pdf"])
+    {'tables': {'runs': ['md', 'csv']}, 'figures': {'nll': ['pdf']}}
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in map(PurePosixPath, files):
+        found.setdefault(str(path.parent), {}).setdefault(path.stem, []).append(path.suffix[1:])
+    return found
 
 
 def setting_data(heading: str, members: Sequence[Results], command: Callable[[Experiment], str]) -> Json:
-    """One setting of a report: its charts, and the tables that follow the reading (and the reference)."""
-    look = styles({one.label: one.method for one in members})
+    """One setting of a report: the answer, its charts, and the tables that follow the reading."""
+    look = styles({one.label: one.method for one in members}, first_shown(members))
     methods = methods_of(members, look)
     charts = {one.__name__.rpartition(".")[2]: one.charts(members, look) for one in FIGURES}
     html = partial(to_html, methods=methods, hints=HINTS)
-    differences = partial(significance_table, {heading: members}, metrics=FEWEST)
-    references = _references(members)
-    made: dict[str, Callable[[str], Any]] = {
-        "overview": lambda reading: html(overview_table(members, reading), sortable=True),
-        "scaling": lambda reading: html(scaled_table(members, reading)),
-        "differences": lambda reading: {
-            value: html(differences(reading, against=place).without_first_key()) if len(members) > 1 else ALONE
-            for value, (_, place) in references.items()
-        },
+    differences = significance_table({heading: members}, metrics=FEWEST).without_first_key()
+    tables = {
+        "overview": by_reading(members, lambda reading: html(overview_table(members, reading), sortable=True)),
+        "scaling": by_reading(members, lambda reading: html(scaled_table(members, reading))),
+        "differences": {USUAL_READING: html(differences) if len(members) > 1 else ALONE},
     }
-    tables = {name: by_reading(members, make) for name, make in made.items()}
+    found = answer(members)
     runs = [(run, look[one.label], one.label) for one in members for run in one.runs]
-    return {
-        **composed(heading, methods, SECTIONS, charts, tables, references=references),
-        "unknown": any(one.unknown_class for one in members),
-        "runs": markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps),
-    }
+    listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
+    unknown = any(one.unknown_class for one in members)
+    switch = {"readings": READINGS, "agreement": agreement(members)} if unknown else {}
+    made = composed(heading, methods, SECTIONS, charts, tables, screen=screen(found, look), runs=listed, **switch)
+    offered = min(len(found.lines), MOST_REFERENCES) if len(found.lines) > 1 else 0
+    forests = [forest(found.lines, look, place) for place in range(offered)]
+    return {**made, "unknown": unknown, "forests": forests, "forest": forest(found.lines, look, offered=offered)}
+
+
+def agreement(members: Sequence[Results]) -> str:
+    """How many answers are "unknown", and by how much the readings therefore differ.
+
+    >>> agreement([])
+    'No answers are there: the readings agree.'
+    """
+    own = [one for one in members if one.unknown_class]
+    rows = np.array([bins.count.sum() for one in own for bins in one.bins("test", USUAL_READING)])
+    shares = np.concatenate([one.values("unknown_share") for one in own]) if own else np.empty(0)
+    if not len(rows) or len(rows) != len(shares) or not np.isfinite(shares).all():
+        return "No answers are there: the readings agree." if not own else ""
+    counted = f"{round(float(shares @ rows)):,} of {round(rows.sum()):,} answers are “unknown”"
+    spread = 0.0
+    for metric in FEWEST:
+        means = [[100 * mean_std(one.values(metric, reading=reading))[0] for reading in READINGS] for one in own]
+        spread = max(spread, float(np.nanmax(np.ptp(means, axis=1))))
+    if spread < 0.015:
+        return f"{counted}: the {len(READINGS)} readings agree, no accuracy or ECE moves by more than 0.01 points."
+    return f"{counted}: between the {len(READINGS)} readings accuracy or ECE moves by up to {spread:.2f} points."
 
 
 def methods_of(members: Sequence[Results], look: Mapping[str, Style]) -> dict[str, Json]:
@@ -116,24 +157,31 @@ def composed(
     sections: Sequence[Json],
     charts: Mapping[str, Sequence[Chart]],
     tables: Mapping[str, Mapping[str, Any]],
+    screen: str,
     **more: Any,
 ) -> Json:
     """One setting of a page: a section has the charts and the table of its name; `more` goes to the template."""
+    every = [chart for found in charts.values() for chart in found]
     legends = {
         name: {trace.get("meta") for chart in found for figure in chart.figures.values() for trace in figure["data"]}
         for name, found in charts.items()
     }
     shown = {"charts": charts, "legends": legends, "tables": tables, "methods": methods, "sections": sections}
+    colours = markup("colours.html", methods=methods, on_dark=on_dark, faded=faded, dark=DARK)
     return {
         "title": heading,
         "unknown": False,
-        "html": markup("setting.html", on_dark=on_dark, faded=faded, dark=DARK, **shown, **more),
+        "screen": f"{colours}{screen}",
+        "html": markup("setting.html", **shown, **more),
         "tables": tables,
         "charts": {
             chart.name: {"figures": chart.figures, "captions": chart.captions, "linear": chart.linear}
-            for found in charts.values()
-            for chart in found
+            for chart in every
+            if chart.figures
         },
+        "late": [one["place"] for one in methods.values() if not one["shown_first"]],
+        "forests": [],
+        "forest": "",
     }
 
 
@@ -158,16 +206,6 @@ def render(data: Json, title: str, note: str | None = None) -> str:
 def _packed(text: str) -> str:
     """Text as compressed base64, which no markup can break out of."""
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
-
-
-def _references(members: Sequence[Results]) -> dict[str, tuple[str, int | None]]:
-    """What differences are offered to, in words and as a place: the usual one, then the best, by their place."""
-    left = list(range(len(members)))
-    chosen: list[int] = []
-    while left and len(chosen) < MOST_REFERENCES:
-        chosen.append(left.pop(reference([members[place] for place in left], "ece")))
-    best = METHODS["socrates"] if any(one.title == METHODS["socrates"] for one in members) else "method"
-    return {"": (f"the best {best}", None), **{str(place): (members[place].label, place) for place in sorted(chosen)}}
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ Only where all that is shown are variants of one method do colours stand for the
 import colorsys
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from socrates.experiment import Part
@@ -23,6 +23,7 @@ FURTHER = ("#6B6A00", "#4A5FC1", "#7A4B2A", "#00757A")
 
 DASHES = ("solid", "dash", "dot", "dashdot")
 MARKERS: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")  # in matplotlib's spelling
+RAMP = ("#2B1B8F", "#8A1C9C", "#C53A6B", "#CF5F12")  # for values in their order, from dark to light
 SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, markers and shades share no factor
 
 
@@ -30,22 +31,23 @@ SHADES = (1.0, 0.7, 0.45)  # of the method's colour; the numbers of dashes, mark
 class Style:
     """How a method or a quantity is drawn: `colour` is #RRGGBB, `dash` one of DASHES, `marker` of MARKERS or none.
 
-    `place` is that among the methods shown together.
+    `place` is that among the methods shown together; `shown_first` is False for those that a page hides until asked.
     """
 
     colour: str
     dash: str = "solid"
     marker: str = ""
     place: int = field(default=0, compare=False, repr=False)
+    shown_first: bool = field(default=True, compare=False, repr=False)
 
 
-def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
-    """The style of each label, by the method that it stands for.
+def styles(methods: Mapping[str, Part], shown_first: Collection[str] | None = None) -> dict[str, Style]:
+    """The style of each label, by the method that it stands for; all are `shown_first` unless told which.
 
     Colour and marker depend on the method's name alone. Methods of one colour are ranked by their name and options, the
     plainest first, which has the pure colour and a solid line; further ones change dash, marker and shade. So other
     methods never change a style, and the order in which they are given does not either. Of one method alone, more
-    variants than there are shades have a hue each.
+    variants than there are shades have a hue each, or the colours of a ramp if they differ in numbers.
 
     >>> styles({"CE": Part("ce")})
     {'CE': Style(colour='#0072B2', dash='solid', marker='s')}
@@ -53,11 +55,14 @@ def styles(methods: Mapping[str, Part]) -> dict[str, Style]:
     ranks: Counter[str] = Counter()
     found: dict[str, Style] = {}
     bases = {method.name.partition(":")[0] for method in methods.values()}
-    make = hue if len(bases) == 1 and len(methods) > len(SHADES) else variant
+    alone = len(bases) == 1 and len(methods) > len(SHADES)
+    make, by_value = (hue, ramped(methods)) if alone else (variant, {})
     for label in sorted(methods, key=lambda label: _order(label, methods[label])):
         name = methods[label].name
         colour, marker = method_colour(name), METHOD_MARKERS.get(name.partition(":")[0], MARKERS[-1])
-        found[label] = replace(make(colour, ranks[colour], marker), place=[*methods].index(label))
+        style = by_value.get(label) or make(colour, ranks[colour], marker)
+        first = shown_first is None or label in shown_first
+        found[label] = replace(style, place=[*methods].index(label), shown_first=first)
         ranks[colour] += 1
     return found
 
@@ -92,6 +97,47 @@ def hue(colour: str, rank: int, marker: str = MARKERS[0]) -> Style:
     return Style(hues[place], DASHES[again % len(DASHES)], _marker(rank, marker))
 
 
+def ramped(methods: Mapping[str, Part]) -> dict[str, Style]:
+    """The styles of variants that differ in one number or two; none if they differ in something else.
+
+    The one with more values has colours in their order, from dark to light, the other one markers and dashes.
+
+    >>> found = ramped({f"γ={gamma}": Part("focal", gamma=float(gamma)) for gamma in range(4)})
+    >>> [style.colour for style in found.values()]
+    ['#2B1B8F', '#8A1C9C', '#C53A6B', '#CF5F12']
+    """
+    options = {label: dict(method.options) for label, method in methods.items()}
+    names = sorted({name for own in options.values() for name in own})
+    values = {name: {own.get(name) for own in options.values()} for name in names}
+    differing = sorted((name for name in names if len(values[name]) > 1), key=lambda name: -len(values[name]))
+    numeric = all(type(value) in (int, float) for name in differing for value in values[name])
+    if len({method.name for method in methods.values()}) > 1 or not (numeric and 1 <= len(differing) <= 2):
+        return {}
+    ranks = {name: {value: rank for rank, value in enumerate(sorted(values[name], key=_rankable))} for name in names}
+    found: dict[str, Style] = {}
+    for label, own in options.items():
+        place, mark = (ranks[name][own[name]] for name in (differing[0], differing[-1]))
+        dash = DASHES[mark % len(DASHES)] if len(differing) > 1 else DASHES[0]
+        found[label] = Style(_on_ramp(place / (len(ranks[differing[0]]) - 1)), dash, MARKERS[mark % len(MARKERS)])
+    return found if len({*found.values()}) == len(found) else {}
+
+
+def _on_ramp(part: float) -> str:
+    """The colour between both ends of RAMP."""
+    place = min(int(part * (len(RAMP) - 1)), len(RAMP) - 2)
+    return mixed(RAMP[place], RAMP[place + 1], part * (len(RAMP) - 1) - place)
+
+
+def mixed(colour: str, other: str, part: float) -> str:
+    """A colour with some part of another.
+
+    >>> mixed("#000000", "#FF0000", 0.4)
+    '#660000'
+    """
+    pairs = zip(_channels(colour), _channels(other), strict=True)
+    return _hex([own + part * (there - own) for own, there in pairs])
+
+
 def _marker(rank: int, first: str) -> str:
     return MARKERS[(MARKERS.index(first) + rank) % len(MARKERS)]
 
@@ -102,9 +148,8 @@ def faded(colour: str, ground: str = PAPER) -> str:
     >>> faded("#00462F"), faded("#D55E00")
     ('#73998D', '#DB7626')
     """
-    pairs = [*zip(_channels(colour), _channels(ground), strict=True)]
-    mixed = (_hex([own + part / 20 * (other - own) for own, other in pairs]) for part in range(10, 0, -1))
-    return next((one for one in mixed if contrast(one, ground) >= LEAST_CONTRAST), colour)
+    fainter = (mixed(colour, ground, part / 20) for part in range(10, 0, -1))
+    return next((one for one in fainter if contrast(one, ground) >= LEAST_CONTRAST), colour)
 
 
 def on_dark(colour: str) -> str:

@@ -182,7 +182,7 @@ def to_html(table: Table, methods: Names | None = None, hints: Names | None = No
     is pointed at; heads that sort are buttons.
 
     >>> to_html(Table("t", "T", ("a", "b"), (Row(("x < y",), (Cell(-1.0, emphasis="best"),)),)))
-    '<table>...<th scope="row">x &lt; y</th><td class="best" data-value="-1">−1.00</td></tr></tbody></table>'
+    '<table>...<th scope="row">x &lt; y</th><td class="best" data-head="b" data-value="-1">−1.00</td></tr>...'
     """
     given = {"methods": methods or {}, "hints": hints or {}, "sortable": sortable, "dagger": DAGGER}
     return markup("table.html", table=table, rows=unrepeated(table.rows), **given)

@@ -82,7 +82,8 @@ def write_report(
     from .page import page_data, write_page
 
     page = out / "index.html"
-    write_page(page, page_data(settings, skipped, command=command), title, note)
+    links = [path.relative_to(out).as_posix() for path in files if path.suffix != ".txt"]
+    write_page(page, page_data(settings, skipped, command=command, files=links), title, note)
     answers = {heading: answer(members) for heading, members in settings.items()}
     return Written(page, (page, *files), len(runs), tuple(skipped), answers)
 

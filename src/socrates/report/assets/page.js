@@ -2,6 +2,7 @@
 
 const FIRST_CARDS = 12;
 const page = { data: null, setting: 0, reading: "answer", hidden: new Set(), epoch: 0, epochs: [], all: false, timer: null };
+const chosen = { line: null, pointed: null, lit: null };  // rows of the forest, and the method that is highlighted
 const order = { column: null, descending: false };
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
@@ -63,14 +64,41 @@ function paint(node) {
   const chart = setting().charts[node.dataset.chart];
   const { data, layout } = read(chart.figures);
   if (layout.height) node.style.height = `${layout.height}px`;
-  const traces = data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch);
+  const traces = fronted(data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch)).map(lit);
   const touch = window.matchMedia("(pointer: coarse)").matches;
   const size = { width: node.clientWidth, height: node.clientHeight, dragmode: touch ? false : "zoom" };
   const font = { family: getComputedStyle(document.body).fontFamily };
   const annotations = named(layout.annotations, node.clientWidth);
   const linear = chart.linear !== null && !byId("log").checked ? { yaxis: chart.linear } : {};
   const merged = { ...layout, ...linear, ...size, font, annotations, template: page.data.chart_template };
-  Plotly.react(node, coloured(traces), coloured(merged), { displayModeBar: false, doubleClick: "reset" });
+  const draw = (shown, more) => Plotly.react(node, coloured(shown), coloured({ ...merged, ...more }), { displayModeBar: false, doubleClick: "reset" });
+  draw(traces, frozenAxes(node, data, draw));
+}
+
+// Axes show the range of all methods, so that hiding one moves nothing.
+function frozenAxes(node, data, draw) {
+  if (![...page.hidden].some((method) => data.some((trace) => trace.meta === method))) return {};
+  draw(data.map(untilEpoch), {});
+  const axes = Object.entries(node._fullLayout).filter(([name]) => /^[xy]axis\d*$/.test(name));
+  return Object.fromEntries(axes.map(([name, axis]) => [name, { ...node.layout[name], range: [...axis.range], autorange: false }]));
+}
+
+// The Pareto front of the methods that are shown: a ring around its ends, and stairs through them.
+function fronted(traces) {
+  const ends = traces.filter((trace) => trace.role === "end" && !trace.loose);
+  const at = (trace) => [trace.customdata[0][0], trace.customdata[0][1]];
+  const beats = ([a, b], [x, y]) => a <= x && b <= y && (a < x || b < y);
+  const front = ends.filter((one) => !ends.some((other) => beats(at(other), at(one)))).sort((a, b) => a.x[0] - b.x[0]);
+  return traces.map((trace) => {
+    if (trace.role === "front") return { ...trace, x: front.map((one) => one.x[0]), y: front.map((one) => one.y[0]) };
+    if (trace.role !== "end") return trace;
+    const line = front.includes(trace) ? { color: "ink", width: 2 } : { color: "card", width: 1.5 };
+    return { ...trace, marker: { ...trace.marker, line } };
+  });
+}
+
+function lit(trace) {
+  return chosen.lit === null || trace.meta === undefined || trace.meta === chosen.lit ? trace : { ...trace, opacity: 0.15 };
 }
 
 function untilEpoch(trace) {
@@ -104,27 +132,24 @@ function coloured(value, key = "") {
 
 function showSetting() {
   stopPlaying();
-  page.hidden.clear();
+  page.hidden = new Set(setting().late);
   page.all = false;
+  Object.assign(chosen, { line: null, pointed: null, lit: null });
   byId("setting").value = String(page.setting);
   byId("setting-title").textContent = setting().title;
-  if (byId("run-list")) byId("run-list").innerHTML = setting().runs;
   mount();
+  showPressed();
   startSlider();
   showReading();
 }
 
 function showReading() {
   const known = setting().unknown;
-  for (const input of all("#reading input")) {
-    input.disabled = !known;
-    input.checked = input.value === page.reading;
-  }
-  byId("explain").textContent = known ? page.data.readings[page.reading] : "No method here has an unknown class, so there is one reading.";
+  for (const input of all("#reading input")) input.checked = input.value === page.reading;
+  if (known) byId("explain").textContent = page.data.readings[page.reading];
   if (byId("paths-reading")) byId("paths-reading").hidden = !known || page.reading === "answer";
   for (const node of all("[data-table]")) {
-    const found = read(setting().tables[node.dataset.table]);
-    node.innerHTML = typeof found === "string" ? found : found[byId("reference").value];
+    node.innerHTML = read(setting().tables[node.dataset.table]);
   }
   for (const node of all(".chart")) {
     node.closest("figure").querySelector(".caption").textContent = read(setting().charts[node.dataset.chart].captions) ?? "";
@@ -147,11 +172,49 @@ function showCards() {
 
 function toggle(method) {
   if (!page.hidden.delete(method)) page.hidden.add(method);
+  showPressed();
+  showCards();
+  refresh();
+}
+
+function showPressed() {
   for (const button of all(".legend [data-method]")) {
     button.setAttribute("aria-pressed", String(!page.hidden.has(Number(button.dataset.method))));
   }
+  for (const button of all("[data-everyone]")) button.hidden = page.hidden.size === 0;
+}
+
+function showEveryone() {
+  page.hidden.clear();
+  showPressed();
   showCards();
   refresh();
+}
+
+// A row of the forest that is pointed at, or chosen as the reference, is highlighted in every chart.
+
+function compareWith(line) {
+  chosen.line = chosen.line === line ? null : line;
+  byId("forest").innerHTML = chosen.line === null ? setting().forest : setting().forests[chosen.line];
+  all("#forest tr[data-line]")[line].querySelector("button").focus();
+  highlight();
+}
+
+function highlight() {
+  const row = all("#forest tr[data-line]")[chosen.pointed ?? chosen.line];
+  const method = row === undefined ? null : Number(row.dataset.method);
+  if (method === chosen.lit) return;
+  chosen.lit = method;
+  for (const node of all("#forest tr[data-method], figure[data-method], .legend button[data-method]")) {
+    node.classList.toggle("lit", Number(node.dataset.method) === method);
+  }
+  refresh();
+}
+
+function pointAt(target) {
+  const row = target.closest?.("#forest tr[data-line]") ?? null;
+  chosen.pointed = row === null ? null : Number(row.dataset.line);
+  highlight();
 }
 
 function sortBy(column) {
@@ -228,10 +291,11 @@ async function copy(button) {
 }
 
 function listen() {
-  const chosen = {
+  const changed = {
     setting: (value) => {
       page.setting = Number(value);
       unmount();
+      byId("screen").innerHTML = setting().screen;
       byId("content").innerHTML = setting().html;
       showSetting();
     },
@@ -239,16 +303,18 @@ function listen() {
       page.reading = value;
       showReading();
     },
-    reference: showReading,
     log: () => refresh(),
   };
-  document.addEventListener("change", ({ target }) => chosen[target.id || target.name]?.(target.value));
+  document.addEventListener("change", ({ target }) => changed[target.id || target.name]?.(target.value));
+  for (const event of ["pointerover", "focusin"]) document.addEventListener(event, ({ target }) => pointAt(target));
   document.addEventListener("input", ({ target }) => {
     if (target.id !== "epoch") return;
     stopPlaying();
     showEpoch();
   });
   document.addEventListener("click", ({ target }) => {
+    const row = target.closest("#forest tr[data-line]");
+    if (row !== null && Number(row.dataset.line) < setting().forests.length) return compareWith(Number(row.dataset.line));
     const button = target.closest("button");
     if (button === null) return;
     if (button.id === "play") play();
@@ -257,6 +323,7 @@ function listen() {
       showCards();
       refresh();
     } else if (button.dataset.copy !== undefined) copy(button);
+    else if (button.dataset.everyone !== undefined) showEveryone();
     else if (button.dataset.method !== undefined) toggle(Number(button.dataset.method));
     else if (button.closest("th") !== null) sortBy([...button.closest("tr").children].indexOf(button.closest("th")));
   });

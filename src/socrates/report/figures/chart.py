@@ -6,6 +6,7 @@ the page's own, all of which change with its theme; two hexadecimal digits after
 `assets/template.json`.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +16,19 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from ..markup import asset
 from ..results import Array, Results
+from ..statistics import mean_std
 from ..style import MARKERS, Style
-from ..vocabulary import READINGS, USUAL_READING
+from ..vocabulary import METRICS, READINGS, USUAL_READING
 
 Json = dict[str, Any]
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 _SHAPES += ("triangle-left", "triangle-right", "pentagon")
 SYMBOLS = dict(zip(MARKERS, _SHAPES, strict=True))
+CAPTIONS: dict[str, str] = json.loads(asset("captions.json"))  # what to look for in each chart, and what is bad
+MOST_FIRST, BEST_FIRST, REFERENCES = 8, 6, ("ce", "socrates")  # methods that charts show at first
 LOG_STEPS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8))
 
 
@@ -32,7 +37,8 @@ class Chart:
     """A plotly figure on the page, for each reading that changes it; `method` is the place of the one it belongs to.
 
     `captions` stand above it, also by reading; `linear` is the y axis in the place of a logarithmic one; `keys` are
-    markers with their meaning, the first a ring; traces that have a `cut` follow a slider over the epochs.
+    markers with their meaning, the first a ring; traces that have a `cut` follow a slider over the epochs. `summary`
+    says in a sentence or two what is seen, with its numbers; it stands in the place of a chart without any figure.
     """
 
     name: str
@@ -42,6 +48,39 @@ class Chart:
     method: int | None = None
     linear: Json | None = None
     keys: Sequence[tuple[str, str]] = ()
+    summary: str = ""
+
+
+def first_shown(members: Sequence[Results]) -> set[str]:
+    """The labels that charts show at first: all up to eight; else the six best, by ECE and by accuracy in turn.
+
+    The best CE and the best Socrates, to which others are compared, are there in any case.
+    """
+    by_ece, by_accuracy = (_ranked(members, metric) for metric in ("ece", "accuracy"))
+    in_turn = [one.label for pair in zip(by_ece, by_accuracy, strict=True) for one in pair]
+    best = [*dict.fromkeys(in_turn)]
+    references = [next((one.label for one in by_ece if one.method.name == name), None) for name in REFERENCES]
+    return {label for label in (*best[: None if len(best) <= MOST_FIRST else BEST_FIRST], *references) if label}
+
+
+def _ranked(members: Sequence[Results], metric: str) -> list[Results]:
+    """The best first by their test means; those without one, and before all collapsed ones, last."""
+    sign = -1 if METRICS[metric].larger_is_better else 1
+    means = [sign * mean_std(one.values(metric))[0] for one in members]
+    keys = [
+        (bool(one.collapses), math.inf if math.isnan(mean) else mean) for one, mean in zip(members, means, strict=True)
+    ]
+    return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
+
+
+def listed(words: Sequence[str], between: str = ", ") -> str:
+    """Words in a row, at most some of them.
+
+    >>> listed([str(number) for number in range(12)])
+    '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
+    """
+    more = len(words) - MOST_FIRST
+    return between.join(words[:MOST_FIRST]) + (f" and {more} more" if more > 0 else "")
 
 
 def figure(data: list[Json], **layout: Any) -> Json:
@@ -77,13 +116,15 @@ def by_reading(members: Sequence[Results], make: Callable[[str], Any]) -> dict[s
 def log_axis(shown: Json, letter: str, title: str = "", also: Sequence[float] = ()) -> Json:
     """The figure with a logarithmic axis x or y that holds all values that can be pointed at, and others `also`.
 
-    Zero has no place there: it is drawn at the lower end, and named truly when pointed at.
+    Zero has no place there: it is drawn at the lower end, and named truly when pointed at. Traces that are `loose`
+    do not stretch the axis unless all are.
 
     >>> made = log_axis(figure([{"x": [0.0, 0.1, None, 1.0]}]), "x")
     >>> made["layout"]["xaxis"]["tickvals"], made["data"]
     ([0.05, 0.1, 0.2, 0.5, 1.0], [{'x': [0.05, 0.1, None, 1.0]}])
     """
-    pointed = [trace[letter] for trace in shown["data"] if trace.get("hoverinfo") != "skip"]
+    firm = [trace for trace in shown["data"] if not trace.get("loose")] or shown["data"]
+    pointed = [trace[letter] for trace in firm if trace.get("hoverinfo") != "skip"]
     values = [value for own in (*pointed, also) for value in own if value is not None]
     positive = [value for value in values if value > 0]
     least = min(positive, default=0.1)

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 
 from ..results import Band, Results, bands
 from ..style import Style
-from ..vocabulary import CURVES, USUAL_READING, Curve
-from .chart import Chart, Json, figure, log_axis, numbers, pen, scatter
+from ..vocabulary import CURVES, METRICS, USUAL_READING, Curve
+from .chart import CAPTIONS, Chart, Json, figure, log_axis, mark, numbers, pen, scatter
 from .compose import GREY, SINGLE, Drawing, Handles, Panel, line_handle, method_look
 
 LOSSES = {"train_loss": "solid", "val_loss": "dash"}
@@ -18,6 +18,7 @@ DRAWN = ("val_accuracy", "val_ece", "val_ada_ece", "val_cw_ece", "val_nll", "wei
 SHOWN = ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece")  # on the page
 MOST_SHADED = 8  # methods in one panel; from here on their bands would hide each other
 MAX_POINTS = 150  # of a curve on the page: more cannot be seen at its width
+EPOCHS = {"title": {"text": "epoch"}, "unifiedhovertitle": {"text": "epoch %{x}"}}
 STEEP = 0.05  # the share of the first epochs that may leave the frame, or all that follows would look flat
 
 
@@ -142,22 +143,58 @@ def curve_charts(
             continue
         linear = {"range": _range(found, steep), "tickformat": ".3~g"}
         traces = [trace for own in found for trace in _traces(own, look[own.label])]
-        shown = figure(traces, xaxis={"title": {"text": "epoch"}}, yaxis=linear)
+        good = _good_end(curve)
+        order = "value ascending" if good == "↓" else "value descending"
+        pointed = {"hovermode": "x unified", "hoversort": order}
+        shown = figure(traces, xaxis=EPOCHS, yaxis=linear, **pointed)
         shown, linear = (log_axis(shown, "y"), linear) if curve.log else (shown, None)
-        made.append(Chart(curve.name, curve.title[0].upper() + curve.title[1:], {USUAL_READING: shown}, linear=linear))
+        title = f"{curve.title[0].upper()}{curve.title[1:]} {good}".strip()
+        words = {USUAL_READING: CAPTIONS.get(curve.name, "")}
+        said = _ends_in_words(curve, found, good)
+        made.append(Chart(curve.name, title, {USUAL_READING: shown}, words, linear=linear, summary=said))
     return made
 
 
+def _good_end(curve: Curve) -> str:
+    """An arrow to the good end of a number, if it has one."""
+    name = curve.name.removeprefix("val_").removeprefix("train_")
+    if name in METRICS:
+        return "↑" if METRICS[name].larger_is_better else "↓"
+    return "↓" if name in ("loss", "error") else ""
+
+
+def _ends_in_words(curve: Curve, found: Sequence[Band], good: str) -> str:
+    """The first and the last method at the end of training, with their deviation."""
+    ends: list[tuple[float, str]] = []
+    for own in found:
+        place = int(np.flatnonzero(np.isfinite(own.mean))[-1])
+        spread = own.high[place] - own.mean[place]
+        deviation = f" ± {spread:.2g}" if spread > 0 else ""
+        ends.append((float(own.mean[place]), f"{own.label} with {own.mean[place]:.4g}{deviation}"))
+    ends.sort(reverse=good == "↑")
+    first, last = ("best", "worst") if good else ("lowest", "highest")
+    rest = f", the {last} {ends[-1][1]}" if len(ends) > 1 else ""
+    return f"{curve.title[0].upper()}{curve.title[1:]} at the last epoch: the {first} is {ends[0][1]}{rest}."
+
+
 def _traces(curve: Band, style: Style) -> list[Json]:
+    """A line with a few marks; and its band, unless it is not shown at first, as many bands would hide each other."""
     kept = thinned(len(curve.epochs))
     epochs, mean, low, high = (values[kept] for values in (curve.epochs, curve.mean, curve.low, curve.high))
-    hover = "epoch %{x}<br>%{customdata[0]:.4~g}"
-    middle = scatter(curve.label, style, epochs, mean, (mean,), hover, mode="lines", line=pen(style, 2))
-    if not np.nan_to_num(high - low).max(initial=0.0) > 0:
+    spread = np.nan_to_num(high - mean)
+    varied = bool(spread.max(initial=0.0) > 0)
+    hover = "%{customdata[0]:.4~g}" + " ± %{customdata[1]:.2~g}" * varied
+    marks = mark(style, 6.5, width=1, maxdisplayed=6)
+    drawn = {"mode": "lines+markers", "line": pen(style, 2), "marker": marks}
+    middle = scatter(curve.label, style, epochs, mean, (mean, spread) if varied else (mean,), hover, **drawn)
+    if not (varied and style.shown_first):
         return [middle]
-    edge = {**middle, "line": {"width": 0}, "hoverinfo": "skip", "hovertemplate": None}
-    filled = {"fill": "tonexty", "fillcolor": f"m{style.place} 26"}
-    return [{**edge, "y": numbers(low)}, {**edge, "y": numbers(high), **filled}, middle]
+    known = np.isfinite(mean)
+    # One outline: plotly lists what is pointed at in reverse where a trace is filled to the one before it.
+    around = {"fill": "toself", "fillcolor": f"m{style.place} 26", "line": {"width": 0}, "hoverinfo": "skip"}
+    x, y = (np.append(one[known], other[known][::-1]) for one, other in ((epochs, epochs), (low, high)))
+    named = {"type": "scatter", "meta": style.place, "name": middle["name"], "mode": "lines"}
+    return [{**named, "x": numbers(x), "y": numbers(y), **around}, middle]
 
 
 def _range(found: Sequence[Band], steep: float) -> list[float | None]:

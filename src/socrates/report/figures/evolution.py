@@ -37,12 +37,17 @@ def evolution_drawing(title: str, members: Sequence[Results]) -> Drawing:
     return Drawing("evolution", title, panels, size=(wide, wide / 1.35), shared=True)
 
 
-def grid_drawing(title: str, grid: Mapping[tuple[float, float], Lines]) -> Drawing:
-    """One panel a configuration: a row for each gamma, a column for each alpha; missing ones stay empty."""
+def grid_drawing(
+    title: str, grid: Mapping[tuple[float, float], Lines], titles: Mapping[tuple[float, float], str] | None = None
+) -> Drawing:
+    """One panel a configuration: a row for each gamma, a column for each alpha; missing ones stay empty.
+
+    `titles` say what panels stand for where that is not the gamma and alpha that were trained.
+    """
     gammas, alphas = (sorted({pair[place] for pair in grid}) for place in (0, 1))
     panels: list[Panel] = []
     for pair in itertools.product(gammas, alphas):
-        words = "γ = {:g}, α = {:g}".format(*pair) + ("" if pair in grid else ": no runs")
+        words = (titles or {}).get(pair, "γ = {:g}, α = {:g}".format(*pair)) + ("" if pair in grid else ": no runs")
         panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], QUANTITIES, (0, 1)))))
     return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True, fixed=True)
 
@@ -69,6 +74,11 @@ def evolution_grid(members: Sequence[Results]) -> dict[tuple[float, float], Line
     grid: dict[tuple[float, float], Lines] = {}
     for one in members:
         if one.method.name == "socrates" and bands([one], "beta"):
-            gamma, alpha = (float(dict(one.method.options)[name] or 0) for name in ("gamma", "alpha"))
-            grid.setdefault((gamma, alpha), evolution(one))
+            grid.setdefault(gamma_and_alpha(one), evolution(one))
     return dict(sorted(grid.items()))
+
+
+def gamma_and_alpha(results: Results) -> tuple[float, float]:
+    """Of a Socrates loss, as trained."""
+    options = dict(results.method.options)
+    return float(options["gamma"] or 0), float(options["alpha"] or 0)

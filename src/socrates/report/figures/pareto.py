@@ -2,63 +2,34 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from socrates import pareto
-from socrates.plots.ink import ACCEPTABLE_ECE, GREY, Note, annotate_apart, draw_front
+from socrates.plots.ink import ACCEPTABLE_ECE, INK, Note, annotate_apart, draw_front
 
-from ..results import Array, Results, mean_and_band
+from ..results import Results, mean_and_band
 from ..style import Style, faded
 from ..vocabulary import SPLITS, USUAL_READING
-from .chart import Chart, Json, by_reading, figure, log_axis, log_ticks, mark, pen, scatter
-from .compose import LINES, SMALL, Drawing, Handles, Panel, line_handle, method_handle, method_look
+from .chart import CAPTIONS, Chart, Json, by_reading, listed, mark, numbers, pen, scatter
+from .compose import SMALL, Drawing, Handles, Panel, line_handle, method_handle, method_look
+from .plane import (
+    Plane,
+    Trail,
+    beyond_in_words,
+    collapsed_labels,
+    frame_plane,
+    front_labels,
+    note_sides,
+    plane_figure,
+    reach_of,
+)
 
-MOST_NUMBERED = 8
+MOST_NUMBERED = 8  # paths whose epochs, and means whose crosses can be told apart
 PATH_POINTS = 60  # of a path on the page, and so the steps of the slider
 BETTER = "lower left is better"
-
-
-@dataclass(frozen=True)
-class Trail:
-    """Places of a label in the plane, in percent: its epochs, its runs, or itself under scalers, named by `steps`.
-
-    Those from `start` on must be in the frame; `end` stands for all of them.
-    """
-
-    label: str
-    error: Array
-    ece: Array
-    end: tuple[float, float]
-    steps: Sequence[Any] = ()
-    start: int = 0
-
-
-@dataclass(frozen=True)
-class Plane:
-    """What is drawn in a plane of error and ECE; `collapsed` says of labels with collapsed runs how many they are."""
-
-    trails: Sequence[Trail]
-    look: Mapping[str, Style]
-    collapsed: Mapping[str, str] = field(default_factory=dict)
-
-    def lifted(self) -> "Plane":
-        """For logarithmic axes, on which zero has no place: it is drawn at half of the least other value."""
-        least = [_least([getattr(one, axis) for one in self.trails]) for axis in ("error", "ece")]
-        trails = [
-            replace(
-                one,
-                error=np.maximum(one.error, least[0]),
-                ece=np.maximum(one.ece, least[1]),
-                end=(max(one.end[0], least[0]), max(one.end[1], least[1])),
-            )
-            for one in self.trails
-        ]
-        return replace(self, trails=trails)
 
 
 def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
@@ -80,15 +51,30 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     longest = max((len(one.epochs) for one in members), default=0)
     paths = epoch_paths(members, every=max(1, math.ceil(longest / PATH_POINTS)))
     found = by_reading(members, lambda reading: final_points(members, "test", reading))
-    collapsed = collapsed_labels(members)
-    ends = {reading: _final_figure(Plane(points, look, collapsed)) for reading, points in found.items() if points}
-    path = {USUAL_READING: _path_figure(paths, look)} if paths else {}
-    words = "test; small: seeds, ringed: on the Pareto front"
-    made = [
-        Chart("paths", "Through training", path, {USUAL_READING: "validation, mean over seeds"}),
-        Chart("final", "At the end", ends, {USUAL_READING: words}),
-    ]
-    return [chart for chart in made if chart.figures]
+    planes = {reading: Plane(points, look, collapsed_labels(members)) for reading, points in found.items() if points}
+    ends = {reading: _final_figure(plane) for reading, plane in planes.items()}
+    words = {reading: CAPTIONS["final"] + beyond_in_words(ends[reading], found[reading]) for reading in ends}
+    made: list[Chart] = []
+    if paths:
+        settled = [settle(path) for path in paths]
+        shown = _path_figure(Plane(settled, look, collapsed_labels(members)))
+        said = {USUAL_READING: CAPTIONS["paths"] + beyond_in_words(shown, settled)}
+        made.append(Chart("paths", "Through training", {USUAL_READING: shown}, said, summary=_paths_in_words(settled)))
+    if ends:
+        made.append(Chart("final", "At the end", ends, words, summary=_ends_in_words(planes[USUAL_READING])))
+    return made
+
+
+def settle(path: Trail) -> Trail:
+    """A path from the first epoch on whose error is less than twice the last one: what is before it says little.
+
+    >>> error = np.array([90.0, 30.0, 15.0, 25.0, 10.0])
+    >>> settle(Trail("CE", error, error, (10, 10), [1, 2, 3, 4, 5])).steps
+    [3, 4, 5]
+    """
+    first = int(np.argmax(path.error < max(2 * path.end[0], path.error.min() + 1e-9)))
+    late = {"error": path.error[first:], "ece": path.ece[first:], "steps": path.steps[first:]}
+    return replace(path, start=max(path.start - first, 0), **late)
 
 
 def usual_step(epochs: int) -> int:
@@ -130,23 +116,6 @@ def final_points(
             error, ece = 100 * (1 - accuracy[known]), 100 * ece[known]
             points.append(Trail(one.label, error, ece, (float(error.mean()), float(ece.mean()))))
     return points
-
-
-def front_labels(points: Sequence[Trail], collapsed: Mapping[str, str]) -> list[str]:
-    """The labels whose mean no other mean dominates, by rising error; collapsed ones neither join nor dominate.
-
-    >>> nothing = np.empty(0)
-    >>> points = [Trail(label, nothing, nothing, end) for label, end in (("a", (5, 2)), ("b", (5, 3)), ("c", (6, 1)))]
-    >>> front_labels(points, {}), front_labels(points, {"a": "1 of 2 runs"})
-    (['a', 'c'], ['b', 'c'])
-    """
-    sound = [point for point in points if point.label not in collapsed]
-    return [point.label for point in pareto.front(sound, key=lambda point: point.end)] if sound else []
-
-
-def collapsed_labels(members: Sequence[Results]) -> dict[str, str]:
-    """Which labels have collapsed runs, and how many: 'SAT' to '2 of 5 runs'."""
-    return {one.label: one.collapse_count for one in members if one.collapses}
 
 
 def draw_paths(axes: Axes, data: Plane) -> Handles:
@@ -191,92 +160,114 @@ def draw_points(axes: Axes, data: Plane) -> Handles:
     stretch for them.
     """
     shown = data.lifted()
-    dashed = draw_front(axes, [point.end for point in shown.trails if point.label not in data.collapsed])
+    stairs = draw_front(axes, [point.end for point in shown.trails if point.label not in data.collapsed])
     handles: Handles = []
+    crossed = False
     for point in shown.trails:
         style, bad = data.look[point.label], data.collapsed.get(point.label, "")
         edge = {} if bad else {"markeredgecolor": "white"}
         axes.plot(point.error, point.ece, style.marker, markersize=3.5, color=faded(style.colour), mew=0)
+        (x, y), (wide, high) = point.end, (reach_of(values) for values in (point.error, point.ece))
+        if np.isfinite(wide) and not bad and len(shown.trails) <= MOST_NUMBERED:
+            crossed = True
+            axes.hlines(y, max(x - wide, x / 100), x + wide, color=faded(style.colour), linewidth=0.9)
+            axes.vlines(x, max(y - high, y / 100), y + high, color=faded(style.colour), linewidth=0.9)
         axes.plot(*point.end, **method_look(style, bad, linestyle="none", markersize=7.5, zorder=3, **edge))
         handles.append(method_handle(point.label, style, bad, linestyle="none"))
     frame_plane(axes, data)
-    return [*handles, *([line_handle("not dominated", linewidth=1, linestyle=LINES["dash"])] if dashed else [])]
+    handles += [line_handle("95 % of the mean", marker="+", markersize=7, linestyle="none")] if crossed else []
+    return [*handles, *([line_handle("not dominated", INK, linewidth=1)] if stairs else [])]
 
 
-def frame_plane(axes: Axes, data: Plane) -> None:
-    """Logarithmic axes as on the page, the dotted line of acceptable calibration, and above, what ends outside.
-
-    Collapsed labels need not be in the frame, and the first half of a path only as far as it does not double it.
-    """
-    lifted = data.lifted().trails
-    sound = [trail for trail in lifted if trail.label not in data.collapsed] or lifted
-    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
-    low, high = _log_limits([(trail.ece, trail.start) for trail in sound])
-    high = max(high, 1.08 * ACCEPTABLE_ECE) if high > ACCEPTABLE_ECE / 2 else high
-    axes.set(xlim=_log_limits([(trail.error, trail.start) for trail in sound]), ylim=(low, high))
-    axes.set(xscale="log", yscale="log", xlabel="error, %", ylabel="ECE, %")
-    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_locator(FixedLocator(log_ticks(*limits)))
-        axis.set_major_formatter(FuncFormatter(lambda tick, place: f"{tick:g}"))
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    beyond: list[str] = []
-    for trail, drawn in zip(data.trails, lifted, strict=True):
-        (error, ece), bad = trail.end, data.collapsed.get(trail.label)
-        if not (left <= drawn.end[0] <= right and bottom <= drawn.end[1] <= top):
-            beyond.append(f"{trail.label} ({f'collapsed: {bad}, ' if bad else ''}error {error:.0f} %, ECE {ece:.0f} %)")
-    notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
-    notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []
-    axes.set_title("; ".join(notes))
-
-
-def _log_limits(parts: Sequence[tuple[Array, int]], room: float = 0.08) -> tuple[float, float]:
-    """Lower and upper limit of values and the position from which they must be inside; of none, 1 and 100."""
-    if not parts:
-        return 1.0, 100.0
-    late = np.log(np.concatenate([values[start:] for values, start in parts]))
-    every = np.log(np.concatenate([values for values, _ in parts]))
-    low, high = float(late.min()), float(late.max())
-    span = max(high - low, 0.3)
-    least, most = max(float(every.min()), low - span / 2), min(float(every.max()), high + span)
-    return math.exp(least - room * span), math.exp(most + room * span)
-
-
-def _least(parts: Sequence[Array]) -> float:
-    """Half of the least value above zero."""
-    return min((float(value) for values in parts for value in values if value > 0), default=0.1) / 2
-
-
-def _path_figure(paths: Sequence[Trail], look: Mapping[str, Style]) -> Json:
+def _path_figure(plane: Plane) -> Json:
     """Each path, and a large mark at the epoch of the slider; the page cuts both there."""
     hover = "epoch %{customdata[0]}<br>error %{customdata[1]:.2f} %<br>ECE %{customdata[2]:.2f} %"
     traces: list[Json] = []
-    for path in paths:
-        style = look[path.label]
+    for path in plane.trails:
+        style = plane.look[path.label]
         whole = scatter(path.label, style, path.error, path.ece, (np.array(path.steps), path.error, path.ece), hover)
+        whole |= {"loose": True} if path.label in plane.collapsed else {}
         faint = f"f{style.place}"
         drawn = {"line": {**pen(style, 1.5), "color": faint}, "marker": {"color": faint, "size": 3.5}}
         traces.append({**whole, "mode": "lines+markers", "cut": "until", **drawn})
         traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
-    return _plane_figure(traces, threshold=True)
+    made = plane_figure(traces, max(path.ece.max() for path in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+    first = [k for k, path in enumerate(plane.trails) if plane.look[path.label].shown_first]
+    notes = [(k, at) for k in first for at in sorted({0, plane.trails[k].start})]
+    trails, shown = plane.trails, made["data"][::2]
+    texts = [(float(trails[k].error[at]), float(trails[k].ece[at]), str(trails[k].steps[at])) for k, at in notes]
+    for (k, at), (_, _, epoch), side in zip(notes, texts, note_sides(made, texts), strict=True):
+        written = shown[k].setdefault("text", [""] * len(trails[k].steps))
+        written[at] = epoch if side else ""
+        sides = shown[k].setdefault("textposition", ["top right"] * len(written))
+        sides[at] = side or sides[at]
+        shown[k] |= {"mode": "lines+markers+text", "textfont": {"color": "soft", "size": 10.5}}
+    return made
 
 
 def _final_figure(plane: Plane) -> Json:
-    """The runs small, their mean large, with a ring if it is on the front."""
+    """The runs small, their mean large with its 95 % cross, and the front as a staircase, its marks ringed."""
     front = front_labels(plane.trails, plane.collapsed)
-    hover = "error %{customdata[0]:.2f} %<br>ECE %{customdata[1]:.2f} %"
-    traces: list[Json] = []
+    ends = sorted(point.end for point in plane.trails if point.label in front)
+    stairs: Json = {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "role": "front"}
+    stairs["line"] = {"color": "ink", "width": 1.2, "shape": "hv"}
+    traces: list[Json] = [{**stairs, "x": [x for x, _ in ends], "y": [y for _, y in ends]}] if len(ends) > 1 else []
     for point in plane.trails:
-        style = plane.look[point.label]
-        large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
+        style, collapsed = plane.look[point.label], point.label in plane.collapsed
+        loose = {"loose": True} if collapsed else {}
         small, mean = mark(style, 6, width=0, color=f"f{style.place}"), np.array([point.end]).T
-        for x, y, marker in ((point.error, point.ece, small), (mean[0], mean[1], large)):
-            traces.append(scatter(point.label, style, x, y, (x, y), hover, mode="markers", marker=marker))
-    return _plane_figure(traces, threshold=max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+        hover = "error %{customdata[0]:.2f} %<br>ECE %{customdata[1]:.2f} %"
+        one = scatter(point.label, style, point.error, point.ece, (point.error, point.ece), hover, **loose)
+        traces.append({**one, "mode": "markers", "marker": small})
+        reach = [reach_of(values) for values in (point.error, point.ece)]
+        known = bool(np.isfinite(reach).all())
+        hover = (
+            "error %{customdata[0]:.2f} ± %{customdata[2]:.2f} %<br>ECE %{customdata[1]:.2f} ± %{customdata[3]:.2f} %"
+        )
+        hover = f"mean of {len(point.error)} seeds, 95 %<br>{hover}" if known else one["hovertemplate"]
+        shown = (*mean, *(np.array([width]) for width in reach))
+        large = mark(style, 14, "ink", 2) if point.label in front else mark(style, 14)
+        more: Json = {"mode": "markers", "marker": large, "role": "end", **loose}
+        if known and not collapsed and style.shown_first:
+            more |= {
+                f"error_{axis}": _bar(*pair, style)
+                for axis, pair in zip("xy", zip(point.end, reach, strict=True), strict=True)
+            }
+        traces.append(scatter(point.label, style, mean[0], mean[1], shown, hover, **more))
+    made = plane_figure(traces, max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+    named = [point for point in plane.trails if plane.look[point.label].shown_first]
+    sides = dict(
+        zip([one.label for one in named], note_sides(made, [(*one.end, one.label) for one in named]), strict=True)
+    )
+    ends_shown = [trace for trace in made["data"] if trace.get("role") == "end"]
+    for point, trace in zip(plane.trails, ends_shown, strict=True):
+        if side := sides.get(point.label):
+            words = {"text": [trace["name"]], "textposition": side, "textfont": {"color": "ink", "size": 11}}
+            trace |= {"mode": "markers+text", **words}
+    return made
 
 
-def _plane_figure(traces: list[Json], threshold: bool) -> Json:
-    """Both axes logarithmic, with the line of acceptable calibration or without."""
-    line = {"xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": {"dash": "dot"}}
-    shown = log_axis(figure(traces, shapes=[line] if threshold else []), "x", "error, %")
-    return log_axis(shown, "y", "ECE, %", also=[ACCEPTABLE_ECE] if threshold else [])
+def _bar(value: float, reach: float, style: Style) -> Json:
+    """An interval as plotly draws it; what would be below zero ends at a hundredth of the value."""
+    below = min(reach, 0.99 * value)
+    look = {"color": f"f{style.place}", "thickness": 1.3, "width": 0}
+    return {"type": "data", "symmetric": False, "array": numbers(np.array([reach])), "arrayminus": [below], **look}
+
+
+def _paths_in_words(paths: Sequence[Trail]) -> str:
+    """Where each path goes."""
+    words = [
+        f"{path.label} from error {path.error[0]:.1f} %, ECE {path.ece[0]:.1f} % at epoch {path.steps[0]} "
+        f"to {path.end[0]:.1f} %, {path.end[1]:.1f} % at epoch {path.steps[-1]}"
+        for path in sorted(paths, key=lambda path: path.end[1])
+    ]
+    return f"Validation error and ECE over the epochs: {listed(words, '; ')}."
+
+
+def _ends_in_words(plane: Plane) -> str:
+    """The front with its numbers, and how many it leaves behind."""
+    front = front_labels(plane.trails, plane.collapsed)
+    ends = {point.label: point.end for point in plane.trails}
+    words = [f"{label} (error {ends[label][0]:.2f} %, ECE {ends[label][1]:.2f} %)" for label in front]
+    rest = len(ends) - len(front)
+    return f"Not dominated in error and ECE on test data: {listed(words)}; {rest} of {len(ends)} methods are dominated."

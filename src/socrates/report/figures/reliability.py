@@ -5,21 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from socrates.plots import ink
-from socrates.plots.diagram import ReliabilityData, ece_in_words, gap_in_words, reliability_data
+from socrates.plots.diagram import ReliabilityData, ece_in_words, gap_in_words, reliability_data, smoothed
 
 from ..markup import asset
 from ..results import Results
 from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
-from .chart import Chart, Json, by_reading, figure, mark, numbers, pen, scatter
+from .chart import SYMBOLS, Chart, Json, by_reading, figure, mark, numbers, pen, scatter
 from .compose import GREY, LINES, RED, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
-BAND = "#8080803D"
+BAND = "#80808030"
+FEW = 10  # predictions of a bin in one run, below which it is drawn hollow
 
 
 class Diagram(NamedTuple):
@@ -44,8 +46,9 @@ def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]
     for place, one in enumerate(members):
         found = by_reading([one], lambda reading, one=one: reliability_of(one, reading=reading))
         figures = {reading: _figure(data, look[one.label]) for reading, data in found.items()}
-        captions = {reading: ece_in_words(data) for reading, data in found.items()}
-        made.append(Chart(f"reliability-{place}", one.label, figures, captions, place))
+        captions = {reading: _in_words(data) for reading, data in found.items()}
+        said = f"Reliability of {one.label}: {captions[USUAL_READING] or 'no logits to read'}."
+        made.append(Chart(f"reliability-{place}", one.label, figures, captions, place, summary=said))
     return made
 
 
@@ -84,19 +87,39 @@ def draw_lines(axes: Axes, diagrams: Sequence[Diagram]) -> Handles:
 
 
 def _figure(data: ReliabilityData, style: Style) -> Json:
-    """The band of chance, the line through the bins, and the strip of confidences below."""
-    names = ("lower", "upper", "confidence", "accuracy", "low", "high", "share")
+    """The band of chance, the smooth line with its own, the bins by their counts, and below the confidences."""
+    names = ("lower", "upper", "confidence", "accuracy", "low", "high", "share", "count")
     lower, upper, *shown = (getattr(data, name)[data.count > 0] for name in names)
-    confidence, accuracy, low, high, share = shown
+    confidence, accuracy, low, high, share, count = shown
     hover = (
         "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}<br>by chance %{customdata[2]:.1%} – "
-        "%{customdata[3]:.1%}<br>%{customdata[4]:.1%} of the predictions<extra></extra>"
+        "%{customdata[3]:.1%}<br>%{customdata[5]:,.0f} predictions, %{customdata[4]:.1%}<extra></extra>"
     )
-    drawn = {"line": pen(replace(style, dash="solid"), 1.5), "marker": mark(style, 7.5, width=1), "cliponaxis": False}
-    points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="lines+markers", **drawn)
-    width, middle = upper - lower, numbers((lower + upper) / 2)
-    bars = {"type": "bar", "x": middle, "customdata": points["customdata"], "hovertemplate": hover}
+    few = count / max(data.runs, 1) < FEW
+    symbol = SYMBOLS[style.marker]
+    sizes = numbers(np.maximum(17 * np.sqrt(share / max(share.max(initial=0.0), 1e-9)), 7))
+    symbols = [f"{symbol}-open" if hollow else symbol for hollow in few]
+    edges = [2.0 if hollow else 0.5 for hollow in few]
+    marker = mark(style, 0, width=edges) | {"size": sizes, "symbol": symbols, "opacity": 1}
+    points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="markers", marker=marker)
+    points["marker"]["line"]["color"] = [f"m{style.place}" if hollow else "card" for hollow in few]
+    points["cliponaxis"] = False
+    x, middle, *band = smoothed(data)
+    plain = {"type": "scatter", "mode": "lines", "meta": style.place, "hoverinfo": "skip"}
+    line = {**plain, "x": numbers(x), "y": numbers(middle), "line": pen(replace(style, dash="solid"), 2)}
+    known = np.isfinite(middle)
+    around = {"x": numbers(np.append(x[known], x[known][::-1]))}
+    around |= {"y": numbers(np.append(band[0][known], band[1][known][::-1])), "fill": "toself", "line": {"width": 0}}
+    around |= {**plain, "fillcolor": f"m{style.place} 38"}
+    width, at = upper - lower, numbers((lower + upper) / 2)
+    bars = {"type": "bar", "x": at, "customdata": points["customdata"], "hovertemplate": hover}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}
-    strip = {"y": numbers(share), "width": numbers(0.86 * width), "marker": {"color": f"m{style.place} B3"}}
+    heights = numbers(np.sqrt(share / max(share.max(initial=0.0), 1e-9)))
+    strip = {"y": heights, "width": numbers(0.86 * width), "marker": {"color": f"f{style.place}"}}
     layout = json.loads(asset("reliability.json"))
-    return figure([{**bars, **chance}, points, {**bars, **strip, "yaxis": "y2"}], **layout)
+    return figure([{**bars, **chance}, around, line, points, {**bars, **strip, "yaxis": "y2"}], **layout)
+
+
+def _in_words(data: ReliabilityData) -> str:
+    """ECE, what of it is chance, and the signed gap."""
+    return "; ".join(filter(None, (ece_in_words(data), gap_in_words(data))))

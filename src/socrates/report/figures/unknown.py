@@ -17,6 +17,8 @@ SHOWN = [name for name in CURVES if name.startswith(("confidence_", "unknown_"))
 # Blue is the true class, orange the unknown one; the line tells overall, right and wrong answers apart.
 WHO = {"true": "#0072B2", "unknown": "#D55E00"}
 WHERE = {"": ("solid", "all"), "_right": ("dash", "answer right"), "_wrong": ("dot", "answer wrong")}
+BELIEFS = ("unknown_share", "confidence_unknown_wrong", "confidence_unknown_right")
+UNUSED = 0.01  # of answers and of belief, below which there is nothing to see
 _COLUMNS_A_PAGE = 4
 
 
@@ -35,7 +37,29 @@ def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[
 
 def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
     """Belief in the unknown and in the true class of the methods that have an unknown one."""
-    return curve_charts([one for one in members if one.unknown_class], look, SHOWN)
+    having = [one for one in members if one.unknown_class]
+    unused = unused_in_words(having)
+    if unused:
+        return [Chart("unknown", "Unknown class", {}, summary=unused)]
+    answered = any(np.nanmax(own.mean) > 0 for own in bands(having, "unknown_share"))
+    return curve_charts(having, look, [name for name in SHOWN if answered or name != "unknown_share"])
+
+
+def unused_in_words(members: Sequence[Results]) -> str:
+    """That no method uses its unknown class, in a sentence; nothing if one does, or if none recorded it."""
+    most: list[tuple[float, str]] = []
+    for name in BELIEFS:
+        for own in bands(members, name):
+            late = own.mean[len(own.mean) // 2 :]
+            if np.isfinite(late).any():
+                most.append((float(np.nanmax(late)), own.label))
+    if not most or max(most)[0] >= UNUSED:
+        return ""
+    return (
+        f"The unknown class is not used: in the second half of training it is the answer to less than "
+        f"{100 * UNUSED:g} % of the inputs and draws at most {100 * max(most)[0]:.2g} % of belief ({max(most)[1]}), "
+        f"so its curves would lie at zero."
+    )
 
 
 def unknown_drawing(name: str, title: str, members: Sequence[Results]) -> Drawing:
