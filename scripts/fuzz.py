@@ -22,13 +22,15 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from hostile import Target
 
-ROOT = Path(__file__).parents[1]
+PAGE = Path(__file__).parents[1] / "docs" / "security.md"
+FIRST, LAST = "<!-- made by make fuzz -->", "<!-- end of what make fuzz made -->"
 MEMORY = 2 << 30  # bytes that a reader may ask for
 SECONDS = 10  # of work on one small file
 SLICE = 20  # seconds that a fork lives
@@ -79,6 +81,8 @@ def _place(error: Exception) -> str:
 def work(target: Target, seed: int, first: int, last: int, shared: Any, pipe: Any) -> None:
     """Read inputs from `first` on until `last` or the time is up; `shared` tells how far it came, even of a crash."""
     warnings.simplefilter("ignore")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # libraries of images talk
+    sys.unraisablehook = partial(_unraisable, shared, pipe)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -96,6 +100,11 @@ def work(target: Target, seed: int, first: int, last: int, shared: Any, pipe: An
             break
     pipe.send(None)
     os._exit(0)
+
+
+def _unraisable(shared: Any, pipe: Any, what: Any) -> None:
+    """An error that a library prints because nobody can catch it."""
+    pipe.send((shared[0], f"printed: {what.exc_type.__name__}: {what.exc_value}"))
 
 
 @dataclass
@@ -158,7 +167,7 @@ def fuzz(
             fork.collect(tallies[fork.target.name])
             if sum(tally.inputs for tally in tallies.values()) >= inputs or time.monotonic() > end:
                 waiting = []
-        print(table(tallies), flush=True)
+        print(f"{sum(tally.inputs for tally in tallies.values()):,} inputs", flush=True)
         if sum(tally.inputs for tally in tallies.values()) >= inputs or time.monotonic() > end:
             return tallies
 
@@ -180,6 +189,34 @@ def _row(name: str, one: Tally) -> str:
     return f"| {name} | {one.inputs:,} | {one.refused:,} | {one.accepted:,} | {len(one.findings)} | {rate} |"
 
 
+def added(files: Sequence[Path]) -> dict[str, Tally]:
+    """The tallies of earlier times, added up."""
+    total: dict[str, Tally] = {}
+    for file in files:
+        for name, plain in json.loads(file.read_text()).items():
+            one = total.setdefault(name, Tally())
+            for key in ("inputs", "refused", "seconds", "failed"):
+                setattr(one, key, getattr(one, key) + plain[key])
+            one.findings |= plain["findings"]
+    return total
+
+
+def write(tallies: dict[str, Tally]) -> None:
+    """Put the table into the page, between its marks."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(FIRST)
+    PAGE.write_text(f"{head}{FIRST}\n{table(tallies)}\n{LAST}{rest.partition(LAST)[2]}", encoding="utf-8")
+
+
+def run(given: argparse.Namespace) -> dict[str, Tally]:
+    """Make the good files, in memory if that can be, and spoil them."""
+    from fuzz_targets import targets
+
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        chosen = [one for one in targets(Path(folder)) if one.name in given.only or not given.only]
+        return fuzz(chosen, given.inputs, 60 * given.minutes, given.seed, given.first, given.processes)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -191,13 +228,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--write", action="store_true", help="write the table into docs/security.md")
     parser.add_argument("--json", type=Path, help="write the tallies there")
+    parser.add_argument("--read", type=Path, nargs="*", help="add up such files instead of reading anything")
     given = parser.parse_args(words)
-    from fuzz_targets import targets
-
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        chosen = [one for one in targets(Path(folder)) if one.name in given.only or not given.only]
-        found = fuzz(chosen, given.inputs, 60 * given.minutes, given.seed, given.first, given.processes)
+    found = added(given.read) if given.read else run(given)
+    print(table(found))
+    if given.write:
+        write(found)
     for name, tally in found.items():
         for told in tally.findings.values():
             print(f"{name}, {told}")

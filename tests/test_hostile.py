@@ -112,8 +112,8 @@ def archive_of(path: Path, *members: tuple[str, bytes, int]) -> Path:
     [
         ([("a/zeros", FILE, 2_000_000)], "the member 'a/zeros' makes it unfold to more than 1,000,000 bytes"),
         ([(f"a/{i}", FILE, 0) for i in range(300)], "the member 'a/244' makes it unfold"),
-        ([("a/x", tarfile.XHDTYPE, 2_000_000)], r"not a whole archive \(a name or note of 2,000,000 bytes"),
-        ([("a/x", tarfile.GNUTYPE_LONGNAME, 2_000_000)], r"not a whole archive \(a name or note of 2,000,000 bytes"),
+        ([("a/x", tarfile.XHDTYPE, 2_000_000)], "not a whole archive .*a name or note of 2,000,000 bytes"),
+        ([("a/x", tarfile.GNUTYPE_LONGNAME, 2_000_000)], "not a whole archive .*a name or note of 2,000,000 bytes"),
     ],
 )  # fmt: skip
 def test_archives_that_unfold_too_far_write_nothing(tmp_path, monkeypatch, members, message):
@@ -233,6 +233,7 @@ AUDITED = {
     ),
     "b.csv": (b"label,p0,p99999999999999\n0,0.5,0.5\n", r"b\.csv: there are columns p0 to p9+, but none of class 1$"),
     "c.csv": (b"label,p0,p1\n0,0.5,0.5\n\xff,1\n1,0.5,0.5\n", r"c\.csv cannot be read .*save it as UTF-8"),
+    "d.csv": (b"label,p0,p1\n0,0.5,0.5\r1,0.5,0.5\r1\r1\n", r"d\.csv: lines 2 to 2 do not divide into rows"),
 }
 
 

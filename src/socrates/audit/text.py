@@ -67,8 +67,9 @@ class CsvReader(Reader):
                 filled = block.filled
                 rows, lines = row + np.cumsum(filled) - 1, line + np.searchsorted(block.breaks, block.starts)
                 read = np.ones(len(lines), np.bool_)
-                read[[number - 1 for number in broken]] = False
-                if any(len(column) != read.sum() for column in columns.values()):
+                divided = max(broken, default=0) <= len(lines)  # pyarrow also ends rows by carriage returns
+                read[[number - 1 for number in broken if divided]] = False
+                if not divided or any(len(column) != read.sum() for column in columns.values()):
                     what = "are quotation marks closed, and do lines end by a line feed?"
                     raise ValueError(f"{self.path}: lines {line} to {lines[-1]} do not divide into rows: {what}")
                 if not filled.all():
