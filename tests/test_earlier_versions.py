@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from socrates.engine import checkpoint
 from socrates.engine.studies.runs import finished_run
 from socrates.engine.train import train
 from socrates.experiment import Part, resolve
@@ -18,6 +19,7 @@ from socrates.records import Run
 from socrates.report.aggregate import method_label
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
+FORMATS = Path(__file__).parent / "data" / "formats"
 FINISHED, STOPPED = "digits-mlp-socrates-seed1-b61103d8", "digits-mlp-socrates-gamma1.0-seed1-dde90cfd"
 
 
@@ -48,6 +50,18 @@ def test_a_stopped_run_is_continued(runs):
     run = train(Run(runs / STOPPED).experiment, runs, accelerator="cpu")
     assert run.directory == runs / STOPPED
     assert run.finished
+    expected = np.load(runs / "continued-val-0004.npz")["logits"]
+    np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_checkpoint_of_every_format_is_continued(number, tmp_path):
+    """Format 1 is of whole epochs; format 2 was stopped after the first step of the third epoch."""
+    runs = Path(shutil.copytree(FORMATS / str(number), tmp_path / "runs"))
+    (stopped,) = runs.glob("digits-*")
+    assert checkpoint.read(stopped / "checkpoint.pt").get("format", 1) == number
+    run = train(Run(stopped).experiment, runs, accelerator="cpu")
+    assert (run.directory, run.finished) == (stopped, True)
     expected = np.load(runs / "continued-val-0004.npz")["logits"]
     np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
 

@@ -52,7 +52,7 @@ def finished(tmp_path_factory):
 
 def test_a_run_leaves_everything_the_paper_plots(finished):
     assert finished.finished
-    assert not finished.checkpoint.exists()
+    assert not list(finished.directory.glob("checkpoint*"))
     records = finished.epochs()
     assert [record.epoch for record in records] == [1, 2, 3, 4]
     wanted = {
@@ -138,8 +138,9 @@ def test_damaged_files_are_named(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         train(experiment, tmp_path, accelerator="cpu", tell=stop_after(1))
     run = Run.create(tmp_path, experiment)
-    run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*delete it"):
+    for path in run.directory.glob("checkpoint*"):
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*; so is checkpoint-previous.pt: delete them"):
         train(experiment, tmp_path, accelerator="cpu")
     (run.directory / "experiment.json").write_text("{")
     with pytest.raises(ValueError, match=r"experiment.json is damaged"):
@@ -286,7 +287,7 @@ def test_no_value_is_read_inside_a_step(method):
 
 def test_a_run_that_diverges_is_whole_and_marked(tmp_path):
     wild = dataclasses.replace(SHORT, learning_rate=1e12, epochs=3)
-    run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu")
+    run = train(digits("socrates", settings=wild), tmp_path, accelerator="cpu", on_nan="collapse")
     assert run.finished
     assert run.summary()["collapsed"] == "the logits are not finite"
     assert run.evaluation().results == {}

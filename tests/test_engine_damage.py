@@ -19,9 +19,9 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.precision import MixedPrecision
 
 from socrates import cli
-from socrates.engine import evaluate, train
-from socrates.engine.events import Stepped
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.engine import checkpoint, evaluate, train
+from socrates.engine.events import EpochDone
+from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.files import replacing, write_json
 from socrates.records import Run
 
@@ -34,9 +34,9 @@ def digits(method="socrates", **changes):
     return dataclasses.replace(made, optimization=SHORT, **changes)
 
 
-def stop_in(epoch):
+def stop_after(epochs):
     def tell(event):
-        if event == Stepped(epoch, 0):
+        if isinstance(event, EpochDone) and event.record.epoch == epochs:
             raise KeyboardInterrupt
 
     return tell
@@ -55,7 +55,7 @@ def folders(tmp_path_factory):
         patch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
         train(digits(), root / "finished", accelerator="cpu")
         with pytest.raises(KeyboardInterrupt):
-            train(digits(), root / "stopped", accelerator="cpu", tell=stop_in(2))
+            train(digits(), root / "stopped", accelerator="cpu", tell=stop_after(2))
     return root
 
 
@@ -83,11 +83,63 @@ def flip(path, offset):
     path.write_bytes(body)
 
 
+def same_numbers(run, folders):
+    whole = Run(folders / "finished" / digits().name)
+    for split in ("val", "test"):
+        assert np.array_equal(run.predictions(split, 4).logits, whole.predictions(split, 4).logits)
+    assert [{**one.to_json(), "seconds": 0} for one in run.epochs()] == [
+        {**one.to_json(), "seconds": 0} for one in whole.epochs()
+    ]
+
+
 @pytest.mark.parametrize("offset", range(0, 160, 32))
-def test_a_flipped_bit_in_a_checkpoint_is_noticed(stopped, offset):
+def test_a_flipped_bit_in_a_checkpoint_is_told_and_the_one_before_it_used(stopped, folders, offset):
     flip(stopped.checkpoint, offset)
-    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged \(its checksum is wrong\): delete it to train"):
+    words = r"checkpoint.pt is damaged \(its checksum is wrong\): going on from checkpoint-previous.pt, the one before"
+    with pytest.warns(UserWarning, match=words):
+        same_numbers(go_on(stopped), folders)
+
+
+def test_a_truncated_checkpoint_is_told_and_the_one_before_it_used(stopped, folders):
+    stopped.checkpoint.write_bytes(stopped.checkpoint.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="checkpoint.pt is damaged"):
+        same_numbers(go_on(stopped), folders)
+
+
+def test_without_the_last_checkpoint_the_one_before_it_is_used(stopped, folders):
+    stopped.checkpoint.unlink()  # a process can be killed between two renames
+    same_numbers(go_on(stopped), folders)
+
+
+def test_two_damaged_checkpoints_are_one_line(stopped):
+    for path in stopped.directory.glob("checkpoint*"):
+        flip(path, 0)
+    words = r"checkpoint.pt is damaged \(its checksum is wrong\); so is checkpoint-previous.pt: delete them to train"
+    with pytest.raises(ValueError, match=words):
         go_on(stopped)
+
+
+def test_a_newer_format_is_refused_with_the_reason(stopped):
+    rewrite(stopped.checkpoint, lambda content: {**content, "format": 3})
+    words = r"checkpoint.pt has the format 3, this version reads 1 to 2: continue it with the version that wrote it"
+    with pytest.raises(ValueError, match=words):
+        go_on(stopped)
+
+
+def test_a_checkpoint_runs_no_code(stopped, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.system, (f"touch {tmp_path / 'ran'}",)
+
+    rewrite(stopped.checkpoint, lambda content: {**content, "best": Evil()})
+    with pytest.warns(UserWarning, match="checkpoint.pt is damaged .*Weights only load failed"):
+        assert go_on(stopped).finished
+    assert not (tmp_path / "ran").exists()
+
+
+def rewrite(path, change):
+    """Other content, written as training writes it."""
+    checkpoint.write(path, change(checkpoint.read(path)))
 
 
 def without(key):
@@ -111,7 +163,12 @@ def fewer_groups(content):
 
 CRAFTED = {
     "nothing": (lambda _: {}, "KeyError: 'epoch'"),
-    "a list": (lambda _: [1, 2], "TypeError: list indices"),
+    "another experiment": (
+        lambda content: {**content, "experiment": resolve(digits("ce")).to_json()},
+        f"it is of the experiment {digits('ce').name}",
+    ),
+    "no step": (lambda content: {**content, "step": None}, "it was saved after step None of 0"),
+    "a step too many": (lambda content: {**content, "step": 3}, "it was saved after step 3 of 0"),
     "no model": (without("model"), "KeyError: 'model'"),
     "no method": (without("method"), "KeyError: 'method'"),
     "no optimizer": (without("optimizer"), "KeyError: 'optimizer'"),
@@ -132,7 +189,7 @@ CRAFTED = {
 @pytest.mark.parametrize("what", CRAFTED)
 def test_a_checkpoint_that_does_not_fit_is_one_line(stopped, what):
     change, message = CRAFTED[what]
-    torch.save(change(torch.load(stopped.checkpoint, weights_only=True)), stopped.checkpoint)
+    rewrite(stopped.checkpoint, change)
     before = stopped.checkpoint.read_bytes(), (stopped.directory / "epochs.jsonl").read_bytes()
     words = rf"checkpoint.pt is not of this run \({message}.*\): delete it to train from the start$"
     with pytest.raises(ValueError, match=words) as error:
@@ -265,8 +322,8 @@ def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
     monkeypatch.setattr(ENGINE, "make_fabric", fabric)
     whole = train(digits(), tmp_path / "whole", accelerator="cpu")
     with pytest.raises(KeyboardInterrupt):
-        train(digits(), tmp_path / "stopped", accelerator="cpu", tell=stop_in(2))
-    saved = torch.load(Run(tmp_path / "stopped" / digits().name).checkpoint, weights_only=True)["precision"]
+        train(digits(), tmp_path / "stopped", accelerator="cpu", tell=stop_after(2))
+    saved = checkpoint.read(Run(tmp_path / "stopped" / digits().name).checkpoint)["precision"]
     assert saved["scale"] != 2.0**24
     resumed = train(digits(), tmp_path / "stopped", accelerator="cpu")
     assert np.array_equal(whole.predictions("test", 4).logits, resumed.predictions("test", 4).logits)
@@ -275,7 +332,11 @@ def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_without_a_scaler_goes_on(stopped, folders):
-    content = torch.load(stopped.checkpoint, weights_only=True)
-    torch.save(without("precision")(content), stopped.checkpoint)
-    whole = Run(folders / "finished" / digits().name)
-    assert np.array_equal(go_on(stopped).predictions("test", 4).logits, whole.predictions("test", 4).logits)
+    rewrite(stopped.checkpoint, without("precision"))
+    same_numbers(go_on(stopped), folders)
+
+
+def test_a_checkpoint_that_is_no_dict_is_one_line(stopped):
+    torch.save([1, 2], stopped.checkpoint)
+    with pytest.raises(ValueError, match=r"checkpoint.pt is not of this run \(TypeError: list indices"):
+        go_on(stopped)

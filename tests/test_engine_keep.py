@@ -242,7 +242,7 @@ def test_studies_keep_no_weights_unless_told(run: Any, tmp_path: Path, monkeypat
 def test_a_run_that_diverged_is_finished_and_keeps_what_there_is(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        run = trained(digits(settings=replace(CYCLE, learning_rate=1e30), certify=0.2), tmp_path)
+        run = trained(digits(settings=replace(CYCLE, learning_rate=1e30), certify=0.2), tmp_path, on_nan="collapse")
     assert run.summary()["collapsed"] == "the logits are not finite"
     assert any("the model has no certificate" in str(one.message) for one in told)
     predictor = socrates.load(run.directory)

@@ -9,17 +9,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from processes import alive, descendants, wait_for, whole_lines
 from rich.console import Console
 
-from socrates.engine import StudyError, run_all
-from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Started
+from socrates.engine import StudyError, checkpoint, run_all
+from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Retried, Started
 from socrates.engine.studies.display import StudyDisplay
 from socrates.engine.studies.local import LocalEngine, why_it_died
 from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.records import EpochRecord
+
+KILLED_ONCE = """
+import os, signal
+from pathlib import Path
+from socrates.methods.logits_only import CrossEntropy
+
+class KilledOnce(CrossEntropy):
+    def forward(self, model, batch):
+        mark = Path(__file__).with_name("killed")
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(model, batch)
+"""
 
 KILLER = """
 import os, signal
@@ -84,9 +97,23 @@ def test_the_error_names_every_failure_and_its_reason(mixed):
         assert experiment.name in text
 
 
+def test_a_run_whose_process_is_killed_is_tried_again_and_that_is_told(tmp_path, monkeypatch):
+    (tmp_path / "killed_once.py").write_text(KILLED_ONCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    output = io.StringIO()
+    (run,) = run_all(
+        [digits("killed_once:KilledOnce")], tmp_path / "runs", tell=StudyDisplay(Console(file=output, width=300))
+    )
+    assert run.finished
+    assert f"again: {run.directory.name}: its process was killed (SIGKILL)" in output.getvalue()
+    assert "1 of 1 runs finished" in output.getvalue()
+
+
 def test_every_run_is_told_once(mixed):
     told = mixed["told"]
     assert told[0] == Planned(4, 0)
+    (again,) = [event for event in told if isinstance(event, Retried)]
+    assert (again.experiment, again.reason[:26]) == (mixed["bad"][1], "its process was killed (SI")
     assert told[-1] == Closed()
     ended = [event for event in told if isinstance(event, Finished | Failed)]
     assert sorted(type(event).__name__ for event in ended) == ["Failed"] * 2 + ["Finished"] * 2
@@ -157,7 +184,7 @@ def test_nothing_is_left_behind(tmp_path, start, how):
     wait_for(lambda: not any(map(alive, children)))
     assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
     if how is not signal.SIGKILL:  # every whole epoch is saved
-        saved = [torch.load(path, weights_only=True)["epoch"] for path in sorted(tmp_path.glob("runs/*/*.pt"))]
+        saved = [checkpoint.read(path)["epoch"] for path in sorted(tmp_path.glob("runs/*/checkpoint.pt"))]
         assert saved == epochs_done(tmp_path)
 
 

@@ -570,7 +570,7 @@ def test_the_loss_works_copied_elsewhere(tmp_path):
     """The four files that the docstring of socrates.py names, as a package of another name."""
     package = tmp_path / "my_loss"
     package.mkdir()
-    for name in ("socrates.py", "adaptive.py", "module.py", "inputs.py"):
+    for name in ("socrates.py", "adaptive.py", "exchange.py", "module.py", "inputs.py"):
         source = Path(socrates.losses.__file__).with_name(name)
         assert name in Path(socrates.losses.__file__).with_name("socrates.py").read_text() or name == "socrates.py"
         (package / name).write_text(source.read_text())

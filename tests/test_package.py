@@ -35,12 +35,13 @@ LAYERS = {
     "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "scaling"}
     | {"hub"},  # upwards, but only when push_to_hub is called
     "export": {"files", "predictor"},
+    "cluster": set(),
     "engine": FOUNDATIONS
-    | {"contracts", "data", "experiment", "files", "methods", "models", "names", "predictor", "records"},
+    | {"cluster", "contracts", "data", "experiment", "files", "methods", "models", "names", "predictor", "records"},
     "plots": {"metrics", "pareto"},
     "report": {"files", "records", "experiment", "metrics", "pareto", "plots", "scaling"},
     # Beside the engine, which does not see it.
-    "audit": {"abstention", "experiment", "files", "metrics", "records", "report", "scaling"},
+    "audit": {"abstention", "cluster", "experiment", "files", "metrics", "records", "report", "scaling"},
     "card": {"files", "metrics", "predictor", "records", "report"},
     "hub": {"card", "predictor", "records"},
     "paper": {"data", "experiment", "names", "engine", "metrics", "report", "records", "pareto", "scaling"},

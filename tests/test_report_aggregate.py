@@ -126,6 +126,7 @@ def edit(name, change):
     def damage(directory):
         path = directory / name
         value = json.loads(path.read_text())
+        value.pop("checksum", None)  # as an earlier version wrote it
         change(value)
         path.write_text(json.dumps(value))
 

@@ -287,15 +287,16 @@ def test_a_trial_that_was_stopped_while_it_was_asked(tmp_path):
     assert labels_of(OptunaSearch(BASE, GRID, 5, 2, tmp_path / "stopped")) == whole
 
 
-def test_a_damaged_journal_is_named_and_a_torn_line_is_cut(tmp_path):
+def test_a_damaged_journal_is_named_and_set_aside_and_a_torn_line_is_cut(tmp_path):
     journal = tmp_path / "optuna.journal"
     whole = labels_of(OptunaSearch(BASE, GRID, 6, 2, journal))
     content = journal.read_bytes()
     journal.write_bytes(content[:-20])
     assert labels_of(OptunaSearch(BASE, GRID, 6, 2, journal)) == whole
     journal.write_bytes(content[:40] + b"\x00" + content[41:])
-    with pytest.raises(ValueError, match=r"optuna.journal is damaged .*: delete it"):
-        OptunaSearch(BASE, GRID, 6, 2, journal)
+    with pytest.warns(UserWarning, match=r"optuna.journal is damaged .* now called optuna.journal.damaged: the search"):
+        assert labels_of(OptunaSearch(BASE, GRID, 6, 2, journal)) == whole
+    assert (tmp_path / "optuna.journal.damaged").is_file()
 
 
 class Pretend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -22,9 +22,15 @@ class Batch:
     index: Tensor  # (B,) int64
     meta: Batch | None = None  # a batch that only the method sees, if it asks for a `meta_share` of the training data
     learning_rate: float | None = None  # at which the optimizer will move the last layer in this step
+    # In a run of several processes `inputs` are this one's part; labels, index and what the model gives are the whole.
+    gather: Callable[[Tensor], Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def whole(self, rows: Tensor) -> Tensor:
+        """The rows of the whole batch from those of `inputs`: for a method that computes them without its model."""
+        return rows if self.gather is None else self.gather(rows)
 
 
 class Split(Protocol):
@@ -42,11 +48,18 @@ class Split(Protocol):
         ...
 
     def batches(
-        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+        self,
+        batch_size: int,
+        order: Tensor,
+        stream: Stream | None = None,
+        first_step: int = 0,
+        part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness.
 
         From `first_step` on they are those that would have come after the first `first_step` batches, bit for bit.
+        With `part`, the inputs are those of `part(len(batch))` only, bit for bit: one process of several asks for that.
+        A split that does not take it is asked for whole batches.
         """
         ...
 
@@ -224,6 +237,16 @@ class Method(nn.Module):
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The training objective on held-out logits: no state is read or written."""
         raise NotImplementedError
+
+    def epoch_state(self) -> dict[str, Any]:
+        """What it gathered since `start_epoch` that is not in its state_dict: tensors, numbers, dicts of them.
+
+        A checkpoint in the middle of an epoch holds it; without it, diagnostics begin anew when the epoch goes on.
+        """
+        return {}
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        """Take over what `epoch_state` gave, after `start_epoch` and `load_state_dict`."""
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         """Means over the epoch so far that are worth a curve, such as beta and the target; tensors, not yet read."""

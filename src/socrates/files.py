@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,8 +17,11 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed."""
+def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed.
+
+    What was there before is kept under the name `keep`, if there is one.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with named_errors(path):
@@ -25,10 +29,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
+            if keep is not None and path.is_file():
+                os.replace(path, keep)
             os.replace(temporary, path)
+            sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):  # what went wrong first is what is told
             temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of files on the disk, too, where a system can: or a new one may be gone after a power cut."""
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # not every file system can
+                os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 @contextlib.contextmanager
@@ -84,4 +102,39 @@ def to_json(value: Any, indent: int | None = None) -> str:
     >>> to_json({"ece": float("nan")})
     '{"ece": null}\\n'
     """
-    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None), indent=indent) + "\n"
+    return json.dumps(_plain(value), indent=indent) + "\n"
+
+
+def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
+    """The same with a checksum, by which a changed digit is noticed.
+
+    >>> with_checksum({"epoch": 1})
+    {'epoch': 1, 'checksum': '94919848'}
+    """
+    return {**value, "checksum": _checksum(value)}
+
+
+def without_checksum(value: Any) -> Any:
+    """What was given to `with_checksum`; changed since, it is refused. Earlier versions wrote no checksum.
+
+    >>> without_checksum({"epoch": 1, "checksum": "94919848"})
+    {'epoch': 1}
+    >>> without_checksum({"epoch": 2, "checksum": "94919848"})
+    Traceback (most recent call last):
+    ValueError: its checksum is wrong: it is not what was written
+    """
+    if not isinstance(value, dict) or "checksum" not in value:
+        return value
+    rest = {key: part for key, part in value.items() if key != "checksum"}
+    if value["checksum"] != _checksum(rest):
+        raise ValueError("its checksum is wrong: it is not what was written")
+    return rest
+
+
+def _checksum(value: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(_plain(value), sort_keys=True).encode()):08x}"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)

@@ -247,6 +247,7 @@ class Predictor(nn.Module):
                 value = value.half()
             tensors[key] = value.detach().cpu().contiguous().clone()  # weights that are shared are written twice
         told = json.dumps({"format": FORMAT, **dataclasses.asdict(self.about)})
+        told = json.dumps({**json.loads(told), "checksum": checksum(told, tensors)})
         content = save(tensors, {"socrates": told})  # of more words safetensors draws the order by lot
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as target:
@@ -372,13 +373,28 @@ def read_file(file: Path) -> tuple[Description, dict[str, Tensor]]:
         ) from error
     try:
         plain = json.loads(metadata["socrates"])
+        written = plain.pop("checksum", None)  # earlier versions wrote none
+        told = json.dumps(plain)
         version = plain.pop("format")
         if version != FORMAT:
             raise ValueError(f"it has the format {version!r}, this version of socrates reads {FORMAT}")
-        return Description.from_json(plain), tensors
+        about = Description.from_json(plain)
+        if written not in (None, checksum(told, tensors)):
+            raise ValueError("its checksum is wrong, it is damaged: restore it, or train the run again")
+        return about, tensors
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         told = error if isinstance(error, ValueError) else "it has no description of one"
         raise ValueError(f"{file} is no model that this version of socrates wrote: {told}") from error
+
+
+def checksum(told: str, tensors: Mapping[str, Tensor]) -> str:
+    """Of a description and all tensors: safetensors itself has none, and reads flipped bits without a word."""
+    digest = hashlib.blake2b(told.encode(), digest_size=8)
+    for key in sorted(tensors):
+        value = tensors[key].contiguous()
+        digest.update(f"{key} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def weights_hash(tensors: Mapping[str, Tensor]) -> str:

@@ -3,7 +3,7 @@
 experiment.json       what was asked for
 data.json             the fingerprint of the data that it began with
 epochs.jsonl          one line an epoch
-checkpoint.pt         the state after the last whole epoch, until the run is finished
+checkpoint.pt         the state of training, until the run is finished; and the one before it, checkpoint-previous.pt
 predictions/*.npz     logits and labels of val and test at kept epochs
 evaluation.json       every metric under every reading and scaler, at the chosen epoch
 evaluation-0025.json  the same at another kept epoch, if it was asked for
@@ -32,7 +32,16 @@ from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import CHOICES, Experiment, Part, Value, resolve
-from socrates.files import named_errors, refuse_bomb, replace_text, replacing, to_json, write_json
+from socrates.files import (
+    named_errors,
+    refuse_bomb,
+    replace_text,
+    replacing,
+    to_json,
+    with_checksum,
+    without_checksum,
+    write_json,
+)
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
@@ -72,12 +81,13 @@ class EpochRecord:
         return self.values.get(name, math.nan)
 
     def to_json(self) -> dict[str, Any]:
-        """One flat object; NaN becomes null when it is written."""
+        """One flat object without its checksum; NaN becomes null when it is written."""
         return {"epoch": self.epoch, **self.values, "collapsed": self.collapsed}
 
     @classmethod
     def from_json(cls, plain: Any) -> EpochRecord:
         """What `to_json` wrote; anything else is refused."""
+        plain = without_checksum(plain)
         if not isinstance(plain, dict) or not _is_number(plain.get("epoch")):
             raise ValueError(f"{plain!r} is no record of an epoch")
         values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
@@ -182,7 +192,7 @@ class Run:
         directory = cls.directory_of(root, experiment)
         (directory / "predictions").mkdir(parents=True, exist_ok=True)
         if not (directory / "experiment.json").is_file():
-            write_json(directory / "experiment.json", experiment.to_json())
+            write_json(directory / "experiment.json", with_checksum(experiment.to_json()))
         return cls(directory)
 
     @staticmethod
@@ -208,7 +218,7 @@ class Run:
     @property
     def experiment(self) -> Experiment:
         """What was asked for, with every option filled in."""
-        return self._read("experiment.json", lambda plain: resolve(_as_then(plain), trust_code=False))
+        return self._read("experiment.json", read_experiment)
 
     @property
     def data(self) -> Fingerprint | None:
@@ -227,14 +237,14 @@ class Run:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the training state is kept between epochs."""
+        """Where the training state is kept until the run is finished."""
         return self.directory / "checkpoint.pt"
 
     def append_epoch(self, record: EpochRecord) -> None:
         """One line, flushed to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a") as file:
-            file.write(to_json(record.to_json()))
+            file.write(to_json(with_checksum(record.to_json())))
             file.flush()
             os.fsync(file.fileno())
 
@@ -263,7 +273,7 @@ class Run:
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        lines = [to_json(record.to_json()) for record in self.epochs_until(epoch)]
+        lines = [to_json(with_checksum(record.to_json())) for record in self.epochs_until(epoch)]
         replace_text(self.directory / "epochs.jsonl", "".join(lines))
 
     def predictions_path(self, split: str, epoch: int) -> Path:
@@ -309,7 +319,7 @@ class Run:
         """Write evaluation.json, which reports read; of an epoch that was not chosen, a file beside it."""
         chosen = evaluation.epoch == self.chosen_epoch()
         name = "evaluation.json" if chosen else f"evaluation-{evaluation.epoch:04d}.json"
-        write_json(self.directory / name, evaluation.to_json())
+        write_json(self.directory / name, with_checksum(evaluation.to_json()))
         return self.directory / name
 
     def evaluation(self) -> Evaluation:
@@ -319,8 +329,9 @@ class Run:
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole; its checkpoint is no longer needed."""
         now = datetime.now().astimezone().isoformat(timespec="seconds")
-        write_json(self.directory / "finished.json", {**summary, "finished": now})
-        self.checkpoint.unlink(missing_ok=True)
+        write_json(self.directory / "finished.json", with_checksum({**summary, "finished": now}))
+        for path in self.directory.glob("checkpoint*"):
+            path.unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove all that training left, so that it begins anew; the mark of a whole run goes first."""
@@ -351,7 +362,10 @@ class Run:
         try:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise ValueError("it is no file")
-            return make(json.loads(path.read_text()))
+            plain = json.loads(path.read_text())
+            made = make({key: plain[key] for key in plain if key != "checksum"} if isinstance(plain, dict) else plain)
+            without_checksum(plain)  # not before: what is wrong with it says more
+            return made
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -364,13 +378,14 @@ class Run:
 THEN: dict[str, dict[str, Value]] = {"mc": {"virtual_rate": 0.1}, "ccl_sc": {"queues_by": "model"}}
 
 
-def _as_then(plain: dict[str, Any]) -> Experiment:
-    """The experiment of a file, whichever version wrote it."""
+def read_experiment(plain: dict[str, Any]) -> Experiment:
+    """The experiment of a file, with every option filled in, whichever version wrote it."""
     experiment = Experiment.from_json(plain)
     method = experiment.method
-    if "choose" in plain:  # 0.1.0 had no choice
-        return experiment
-    return replace(experiment, method=Part(method.name, **{**THEN.get(method.name, {}), **dict(method.options)}))
+    if "choose" not in plain:  # 0.1.0 had no choice
+        options = {**THEN.get(method.name, {}), **dict(method.options)}
+        experiment = replace(experiment, method=Part(method.name, **options))
+    return resolve(experiment, trust_code=False)
 
 
 def _is_number(value: object) -> bool:

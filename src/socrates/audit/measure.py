@@ -6,9 +6,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
+from socrates.cluster import check_engine, in_ray
 from socrates.metrics import CalibrationMeter, predict
 from socrates.metrics.arrays import check_positive, picked
 from socrates.metrics.inputs import open_top
@@ -159,7 +161,9 @@ class Measured:
 def measure(
     source: Source,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
     sample: int = 200_000,
     seed: int = 0,
     num_bins: int = 15,
@@ -171,7 +175,9 @@ def measure(
 
     Args:
         source: what `open_predictions` gave.
-        workers: processes for the parts of a Parquet file or folder; no number depends on it.
+        workers: processes for the parts of a Parquet file or folder, 1 if not given; no number depends on it.
+        engine: whether these are of this machine, or tasks of a Ray cluster, which has room for as many as it has.
+        address: of the cluster; None starts one on this machine for as long as it takes.
         sample: how many rows are kept at most, fewer if they are wide (50 million values).
         seed: of the choice of these rows, which depends on their numbers in the file alone.
         num_bins: bins of the calibration errors.
@@ -189,7 +195,8 @@ def measure(
     (0.35, '1 bad row was left out: row 2 sums to 0.9, expected 1')
     """
     check_positive("sample", sample)
-    check_positive("workers", workers)
+    check_positive("workers", 1 if workers is None else workers)
+    check_engine(engine, address)
     layout = source.layout
     size = min(sample, max(1, MOST_VALUES // max(1, len(layout.classes) + layout.unknown)))
 
@@ -201,8 +208,10 @@ def measure(
         return Measured(layout, BadRows(source.reader.unit), meter, reservoir, told, groups)
 
     total, tasks = nothing_yet(), [(source, part, nothing_yet(), strict) for part in source.parts]
-    if min(workers, len(tasks)) > 1:
-        for found in in_processes(_measured, tasks, workers):
+    if engine == "ray" or min(workers or 1, len(tasks)) > 1:
+        on_ray = engine == "ray"
+        parts = in_ray(_measured, tasks, address, workers) if on_ray else in_processes(_measured, tasks, workers or 1)
+        for found in parts:
             total.merge(found)
             tell(total.num_read)
     else:

@@ -58,7 +58,8 @@ def audit(
     """Judge predictions on disk: one file, or several that are compared row by row.
 
     `reading` goes to `open_predictions`, `measuring` to `measure`; `tell` hears which file is read and how far.
-    `workers` are the processes that read the parts of a file, as many as there are cores for a large one.
+    `workers` are the processes that read the parts of a file, as many as there are cores for a large one; the engine
+    ray has them read on the machines of a cluster: see `measure`, where `engine` and `address` go.
     """
     for name, share in {"risk": risk, "delta": delta}.items():
         if not 0 < share < 1:
@@ -67,10 +68,10 @@ def audit(
     for label, path in zip(labels_of(paths), paths, strict=True):
         source = open_predictions(path, **(reading or {}))
         # Processes take seconds to start: a small file is read before they would have.
-        several = os.cpu_count() or 1 if (source.num_rows or 0) > MANY_ROWS else 1
+        many = (source.num_rows or 0) > MANY_ROWS and (measuring or {}).get("engine") != "ray"
         measured = measure(
             source,
-            workers=several if workers is None else workers,
+            workers=os.cpu_count() if workers is None and many else workers,
             tell=lambda rows, label=label: tell(f"{label}: {rows:,} rows"),
             **(measuring or {}),
         )

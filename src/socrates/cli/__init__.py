@@ -20,11 +20,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except KeyboardInterrupt as stop:
-        return _stopped(words, f": {stop}" if str(stop) else "", 130)
+        return _stopped(words, f": {stop}" if str(stop) else "", 130, ends=argv is None)
     except SystemExit as stop:
         if not isinstance(stop.code, int):
             raise
-        return _stopped(words, "", stop.code) if stop.code in STOPPED else stop.code
+        how_far = f": {stop.args[1]}" if len(stop.args) > 1 else ""
+        return _stopped(words, how_far, stop.code, ends=argv is None) if stop.code in STOPPED else stop.code
 
 
 def _run(words: list[str]) -> int:
@@ -51,10 +52,11 @@ def _run(words: list[str]) -> int:
     return 0
 
 
-def _stopped(words: list[str], how_far: str, code: int) -> int:
-    """One line, whatever else is pressed meanwhile."""
+def _stopped(words: list[str], how_far: str, code: int, *, ends: bool) -> int:
+    """One line, whatever else is pressed meanwhile, or until the end if the process `ends`."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     continues = words[:1] and words[0] in ("quickstart", "train", "tune", "sweep", "reproduce")
     print(f"stopped{how_far}{'; the same command continues' if continues else ''}", file=sys.stderr, flush=True)
-    signal.signal(signal.SIGINT, handler)
+    if not ends:
+        signal.signal(signal.SIGINT, handler)
     return code

@@ -35,8 +35,13 @@ class Train(Named, Where):
     """
 
     device: str = "auto"  # A Lightning Fabric accelerator: auto, cpu, cuda, mps.
+    devices: int = 1  # Processes on this machine that share every batch, one a device; torchrun may start them instead.
+    num_nodes: int = 1  # Machines with as many devices each; NODE_RANK and MASTER_ADDR, or SLURM, tell them apart.
     seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
     again: bool = False  # Delete what is there of the run, and train it from the start.
+    # What to do about a loss that is not finite: stop, keeping the last good state; skip the step; or go on, and record
+    # the run as collapsed.
+    on_nan: Literal["stop", "skip", "collapse"] = "stop"
     log: Literal["none", "tensorboard"] = "none"  # Also write curves for TensorBoard, into the run directory.
     minutes: float | None = None  # Train for about so long: how many epochs that are is tried first, and told.
     keep_weights: Literal["full", "half", "none"] = "full"  # Whether the finished run keeps its model.
@@ -143,6 +148,8 @@ class Audit:
     sample: int = 200_000  # Rows, at most, for what cannot be done in one pass: intervals, tests, scalers.
     seed: int = 0  # Which rows those are.
     workers: int | None = None  # Processes that read the parts of a file; as many as there are cores for large ones.
+    engine: Literal["local", "ray"] = "local"  # Where they are: on this machine, or on those of a Ray cluster.
+    address: str | None = None  # Of the Ray cluster, such as auto; one of its own on this machine if not given.
     strict: bool = False  # Take the first bad row for an error, instead of leaving bad rows out.
     json: bool = False  # Print one JSON object, alone, on standard output.
     fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
@@ -159,7 +166,8 @@ class Audit:
     @property
     def as_measured(self) -> dict[str, Any]:
         """How they are measured, in the words of `measure`."""
-        return {name: getattr(self, name) for name in ("sample", "seed", "num_bins", "strict", "reading")}
+        names = ("sample", "seed", "num_bins", "strict", "reading", "engine", "address")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass

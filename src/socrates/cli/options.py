@@ -39,7 +39,10 @@ class Where:
 class ManyRuns(Where):
     """The same for several runs at once."""
 
-    processes: int | None = None  # Runs at once; as many as there are cores if not given.
+    processes: int | None = None  # Runs at once; as many as there are cores, or GPUs, if not given.
+    engine: Literal["local", "ray"] = "local"  # What trains them: processes here, or the machines of a Ray cluster.
+    address: str | None = None  # Of the Ray cluster, such as auto; one of its own on this machine if not given.
+    per_gpu: int = 1  # Runs that share a GPU.
     keep_weights: Literal["full", "half", "none"] = "none"  # Whether finished runs keep their models.
 
     @property
@@ -50,8 +53,8 @@ class ManyRuns(Where):
     @property
     def place(self) -> dict[str, Any]:
         """As the engine spells it."""
-        kept = {"keep_weights": self.keep_weights}
-        return {"data_root": self.data, "processes": self.processes, "accelerator": self.device, **kept}
+        names = ("processes", "keep_weights", "engine", "address", "per_gpu")
+        return {"data_root": self.data, "accelerator": self.device} | {name: getattr(self, name) for name in names}
 
 
 @dataclass(kw_only=True)

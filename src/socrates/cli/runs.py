@@ -11,6 +11,7 @@ from rich.text import Text
 from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import to_all
+from socrates.engine.launch import devices_and_nodes, follows
 from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
 from socrates.engine.train import pace, train
 from socrates.experiment import Experiment
@@ -28,12 +29,15 @@ LISTED = {"name": 12, "options and defaults": 25}  # columns and their least wid
 
 def run_train(options: Train) -> None:
     """`socrates train`."""
+    processes: dict[str, Any] = {"devices": options.devices, "num_nodes": options.num_nodes}
+    if follows(**processes):
+        return run_follower(options, processes)
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
     place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
     options = options if options.minutes is None else in_minutes(options, options.minutes, place)
     kept: Any = "none" if options.no_keep_weights else options.keep_weights
-    how = {"again": options.again, "keep_weights": kept, "estimate": True, "tell": tell}
-    run = train(options.named_experiment(options.seed), options.out, **place, **how)
+    how = {"again": options.again, "keep_weights": kept, "estimate": True, "on_nan": options.on_nan, "tell": tell}
+    run = train(options.named_experiment(options.seed), options.out, **place, **processes, **how)
     show_results(run)
     show(f"socrates show {shlex.quote(str(run.directory))}", "all of it: ")
     if (run.directory / MODEL_FILE).is_file():
@@ -59,6 +63,24 @@ def show_results(run: Run) -> None:
         show(f"{told}, {words}", "test set: ")
 
 
+def run_follower(options: Train, processes: dict[str, Any]) -> None:
+    """The same in another process than the first of a run: what ends all of them, the first one tells."""
+    place: dict[str, Any] = {"data_root": options.data, "accelerator": options.device, "start": options.start}
+    try:
+        train(
+            options.named_experiment(options.seed),
+            options.out,
+            again=options.again,
+            on_nan=options.on_nan,
+            **place,
+            **processes,
+        )
+    except (KeyboardInterrupt, SystemExit):
+        return
+    except ConnectionError:
+        raise SystemExit(1) from None
+
+
 def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
     """The same with the number of epochs that fits, or with that of a run of it that was stopped."""
 
@@ -67,6 +89,8 @@ def in_minutes(options: Train, minutes: float, place: dict[str, Any]) -> Train:
 
     if not 0 < minutes < math.inf:
         raise ValueError(f"--minutes must be more than 0, got {minutes}")
+    if max(devices_and_nodes(options.devices, options.num_nodes)) > 1:
+        raise ValueError("--minutes tries how fast one device is: with several of them, give --epochs")
     if options.epochs is not None:
         raise ValueError("--minutes says how many --epochs there are: give one of the two")
     for run, experiment in Run.of_these_parts(options.out, made(1)):
@@ -135,7 +159,8 @@ def run_list(_: List) -> None:
 def run_show(options: Show) -> None:
     """`socrates show`."""
     run = Run(options.run)
-    experiment, records = run.experiment, run.epochs()
+    experiment = run.experiment
+    records = run.epochs_until(experiment.optimization.epochs) if run.finished else run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory))
     console.print(experiment_table(experiment))

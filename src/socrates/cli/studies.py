@@ -13,8 +13,7 @@ from rich.text import Text
 
 from socrates.engine.studies.candidates import check, option_of, short
 from socrates.engine.studies.display import StudyDisplay
-from socrates.engine.studies.local import LocalEngine
-from socrates.engine.studies.runs import StudyError, finished_run, run_all
+from socrates.engine.studies.runs import StudyError, engine_of, finished_run, run_all
 from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
 from socrates.names import unknown
@@ -40,7 +39,8 @@ def run_tune(options: Tune) -> None:
     study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
     if options.dry_run:
         return list_candidates(study, options)
-    tuned = tune(study, LocalEngine(options.out, **options.place), StudyDisplay(console))
+    place = options.place
+    tuned = tune(study, engine_of(place.pop("engine"), options.out, **place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
     show_choice(tuned, options.told_of_weights)
     if tuned.failures:

@@ -137,17 +137,24 @@ class Transform:
         """Of zeros that a store of images must have around each of them."""
         return max(self.padding, 1 if self.degrees else 0)
 
-    def augment(self, store: Tensor, index: Tensor, generator: torch.Generator) -> Tensor:
-        """The images at `index` of a store of images that are `framed` by this transform's border."""
+    def augment(
+        self,
+        store: Tensor,
+        index: Tensor,
+        generator: torch.Generator,
+        part: slice = slice(None),
+    ) -> Tensor:
+        """The images at `index` of a store of images `framed` by this transform's border, or a part of them."""
         device, count = store.device, len(index)
         # Drawn on the CPU whatever the device, so that a seed means the same images everywhere.
-        offsets = torch.randint(2 * self.padding + 1, (2, count), generator=generator).to(device, non_blocking=True)
-        draws = torch.rand(2, count, generator=generator).to(device, non_blocking=True)
-        images = store.index_select(0, index)
+        offsets = torch.randint(2 * self.padding + 1, (2, count), generator=generator)[:, part]
+        draws = torch.rand(2, count, generator=generator)[:, part].to(device, non_blocking=True)
+        offsets = offsets.to(device, non_blocking=True)
+        images = store.index_select(0, index[part])
         height, width = (side - 2 * self.border for side in images.shape[2:])
         if self.border or self.flip:  # all of it is one look-up: where each pixel comes from
             rows = torch.arange(height, device=device) + (offsets[0] - self.padding)[:, None]  # (B, H)
-            columns = torch.arange(width, device=device).expand(count, -1)  # (B, W)
+            columns = torch.arange(width, device=device).expand(len(images), -1)  # (B, W)
             columns = torch.where(draws[1, :, None] < 0.5, columns.flip(1), columns) if self.flip else columns
             columns = columns + (offsets[1] - self.padding)[:, None]
             if self.degrees:
@@ -156,7 +163,8 @@ class Transform:
             else:
                 images = gathered(images, shifted(rows, columns, width, self.border))
         if self.scale is not None and self.size is not None:
-            boxes = resized_boxes(torch.rand(count, TRIES, 4, generator=generator), height, width, self.scale)
+            tries = torch.rand(count, TRIES, 4, generator=generator)[part]
+            boxes = resized_boxes(tries, height, width, self.scale)
             images = enlarged(images.float(), boxes.to(device, non_blocking=True), self.size)
         return images
 

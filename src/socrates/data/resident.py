@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -60,17 +60,23 @@ class ResidentImages:
         return ResidentImages(self.images[index], self.labels[index], self.transform)
 
     def batches(
-        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+        self,
+        batch_size: int,
+        order: Tensor,
+        stream: Stream | None = None,
+        first_step: int = 0,
+        part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
         order = order.to(self.labels.device)
         for step in range(first_step, -(-len(order) // batch_size)):
             index = order[step * batch_size : (step + 1) * batch_size]
+            own = slice(None) if part is None else part(len(index))
             if stream is None:
-                images = self.images.index_select(0, index)
+                images = self.images.index_select(0, index[own])
             else:
-                images = self.transform.augment(self.store, index, stream.generator(step))
+                images = self.transform.augment(self.store, index, stream.generator(step), own)
             yield Batch(self.transform.finish(images, self.constants), self.labels[index], index)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -146,7 +146,12 @@ class StreamedImages:
         return pixels.flip(1) if draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5 else pixels
 
     def batches(
-        self, batch_size: int, order: Tensor, stream: Stream | None = None, first_step: int = 0
+        self,
+        batch_size: int,
+        order: Tensor,
+        stream: Stream | None = None,
+        first_step: int = 0,
+        part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness."""
         check_order(batch_size, order)
@@ -158,7 +163,8 @@ class StreamedImages:
             draws: Sequence[Tensor | None] = [None] * batch_size
             if stream is not None:
                 draws = list(torch.rand(batch_size, TRIES + 1, 4, generator=stream.generator(step)))
-            return [pool.submit(self._decode, *pair) for pair in zip(chosen[step].tolist(), draws, strict=False)]
+            pairs = list(zip(chosen[step].tolist(), draws, strict=False))
+            return [pool.submit(self._decode, *pair) for pair in pairs[part(len(pairs)) if part else slice(None)]]
 
         try:
             submitted = map(submit, range(first_step, len(chosen)))  # each when it is asked for

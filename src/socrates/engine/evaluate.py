@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from socrates import metrics
 from socrates.contracts import Split
+from socrates.engine.ranks import ALONE, Ranks
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
@@ -26,11 +27,12 @@ FEWEST = 10  # samples that tell whether every answer is the same
 
 
 @torch.no_grad()
-def infer(model: Any, split: Split) -> Tensor:
-    """Logits of a whole split, in order, in single precision."""
+def infer(model: Any, split: Split, ranks: Ranks = ALONE) -> Tensor:
+    """Logits of a whole split, in order, in single precision; of several ranks each computes a part."""
     model.eval()
-    order = torch.arange(len(split))
-    return torch.cat([model(batch.inputs).float() for batch in split.batches(EVAL_BATCH, order)])
+    order = torch.arange(len(split))[ranks.part_or_one(len(split))]
+    own = torch.cat([model(batch.inputs).float() for batch in split.batches(EVAL_BATCH, order)])
+    return ranks.gather(own, len(split))
 
 
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:

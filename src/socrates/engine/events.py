@@ -57,6 +57,14 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Retried:
+    """The process of a run died, and why; the run goes on in another one."""
+
+    experiment: Experiment
+    reason: str
+
+
+@dataclass(frozen=True)
 class Failed:
     """The run ended before it was whole, and why."""
 
@@ -69,7 +77,7 @@ class Closed:
     """Nothing more comes, be it finished, stopped or failed."""
 
 
-Event = Planned | Started | Stepped | EpochDone | Finished | Failed | Closed
+Event = Planned | Started | Stepped | EpochDone | Finished | Retried | Failed | Closed
 Tell = Callable[[Event], None]
 
 

@@ -1,7 +1,6 @@
-"""What keeps a run safe: one process a directory, Ctrl-C without loss, and room on the disk and in memory."""
+"""What keeps a run safe: Ctrl-C without loss, and room on the disk and in memory."""
 
 import contextlib
-import os
 import shutil
 import signal
 import tempfile
@@ -11,81 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from socrates.contracts import Splits
+from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment
-
-try:
-    import fcntl
-except ImportError:  # not on every system: there nothing is locked
-    fcntl = None
+from socrates.records import Run
 
 MEGABYTE = 2**20
 SLACK = 64 * MEGABYTE
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "std::bad_alloc")
-
-
-@contextlib.contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """A run directory for this process alone; the system frees it when the process ends, however that comes.
-
-    What processes that are gone had not written to its end is removed.
-
-    >>> directory = Path(tempfile.mkdtemp())
-    >>> with held(directory), held(directory):
-    ...     pass
-    Traceback (most recent call last):
-    OSError: ... is already being trained by another process (pid ...): wait for it, or stop it
-    >>> list(directory.iterdir())
-    []
-    """
-    path = directory / "lock"
-    file = _locked(path)
-    try:
-        for half in directory.rglob("*.tmp"):
-            pid = Path(half.stem).suffix[1:]  # that `replacing` wrote there
-            if pid.isdecimal() and not _writing(int(pid)):
-                half.unlink(missing_ok=True)
-        yield
-    finally:
-        if file is not None:
-            path.unlink(missing_ok=True)  # while it is locked: who waits for it sees that it is gone and makes another
-            os.close(file)
-
-
-def _locked(path: Path) -> int | None:
-    """The lock file, open and locked; None where the system or the file system cannot lock."""
-    if fcntl is None:
-        return None
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(file, 20).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            raise OSError(
-                f"{path.parent} is already being trained by another process (pid {owner}): wait for it, or stop it"
-            ) from None
-        except OSError:  # such as a network file system without locks
-            os.close(file)
-            return None
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(path)):
-                os.ftruncate(file, 0)
-                os.write(file, f"{os.getpid()}\n".encode())
-                return file
-        os.close(file)  # its owner removed it between our opening and our locking
-
-
-def _writing(pid: int) -> bool:
-    """Whether a process may still write a file that it began; this one has begun none yet."""
-    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
-        return pid != os.getpid()
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, PermissionError)  # of another user
-    return True
 
 
 @contextlib.contextmanager
@@ -122,38 +54,66 @@ def unhandled(*names: str) -> list[int]:
 
 
 class Stopping:
-    """While it listens, Ctrl-C and SIGTERM wait for the end of an epoch if whole epochs are not saved yet.
+    """While it listens, Ctrl-C, SIGTERM and SIGHUP wait for the end of the step; then the state is saved, all ends.
 
-    The loop then saves and calls `leave_if_asked`. A second signal, or one that comes when every whole epoch is saved,
-    ends training at once: what is lost is the part of an epoch that no checkpoint can hold. Signals that somebody else
-    handles, as the processes of a pool do with Ctrl-C, are left alone.
+    A second signal does not wait: what is lost is what came after the last checkpoint. Signals that somebody else
+    handles, as the processes of a pool do with Ctrl-C, are left alone. Several ranks leave after the same step, if one
+    of them was asked to.
     """
 
-    def __init__(self, state: State, directory: Path, epochs: int) -> None:
-        self.state, self.directory, self.epochs = state, directory, epochs
+    def __init__(self, state: State, run: Run, ranks: Ranks) -> None:
+        self.state, self.run, self.ranks = state, run, ranks
         self.asked: int | None = None  # the signal
+        self.agreed = False
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Until the end of training, however that comes; who interrupts it is told how much is saved, and where."""
         try:
-            with handled(unhandled("SIGINT", "SIGTERM"), self._ask):
-                yield
+            with handled(unhandled("SIGINT", "SIGTERM", "SIGHUP"), self._ask):
+                try:
+                    yield
+                except (KeyboardInterrupt, SystemExit):
+                    if self.ranks.first and not self.state.changing and self.state.done != self.state.saved:
+                        self.state.save(self.run.checkpoint)
+                    if self.agreed:
+                        self.ranks.wait()  # until it is saved
+                    raise
         except KeyboardInterrupt:
-            words = f"{self.state.saved} of {self.epochs} epochs are done and saved in {self.directory}"
-            raise KeyboardInterrupt(words) from None
+            raise KeyboardInterrupt(self._told()) from None
+        except SystemExit as stop:
+            stop.args = (stop.code, self._told())
+            raise
+
+    @contextlib.contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """In here the state is changed or written: a signal waits for the end; after an error it is not to be kept."""
+        self.state.changing = True
+        yield
+        self.state.changing = False
+        self.leave_if_asked()
 
     def _ask(self, number: int, _: object) -> None:
         again, self.asked = self.asked is not None, number
-        if again or self.state.saved == self.state.epoch:
-            self.leave_if_asked()
+        if again or (self.ranks.alone and not self.state.changing):
+            self._leave(number)
 
     def leave_if_asked(self) -> None:
-        """End training if a signal asked for it."""
-        if self.asked == signal.SIGTERM:
-            raise SystemExit(128 + signal.SIGTERM)
-        if self.asked is not None:
+        """End training if a signal asked for it, on any rank: all come here."""
+        if number := int(self.ranks.highest(self.asked or 0)):
+            self.agreed = True
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        if number == signal.SIGINT:
             raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    def _told(self) -> str:
+        (epochs, steps), size = self.state.saved, self.state.experiment.optimization.batch_size
+        then = f", and {steps} of {self.state.steps(size)} steps of the next" if steps else ""
+        total = self.state.experiment.optimization.epochs
+        return f"{epochs} of {total} epochs are done and saved in {self.run.directory}{then}"
 
 
 def check_writable(out: Path) -> None:
@@ -176,12 +136,12 @@ def check_writable(out: Path) -> None:
 
 
 def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
-    """Refuse before training if the disk cannot hold what the run writes: logits, a checkpoint twice, the model."""
+    """Refuse before training if the disk cannot hold what the run writes: logits, checkpoints, the model."""
     kept = experiment.optimization.epochs // experiment.keep_every + 1
     logits = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept
     weights = sum(tensor.numel() * tensor.element_size() for tensor in state.model.state_dict().values())
     models = 1 if experiment.choose == "last" else 3  # the model itself; a checkpoint holds the chosen epoch's, too
-    needed = logits + 2 * state.num_bytes + models * weights + SLACK  # for a while there are two checkpoints
+    needed = logits + 3 * state.num_bytes + models * weights + SLACK  # two checkpoints, and one that is being written
     free = shutil.disk_usage(_nearest(out)).free
     if free < needed:
         raise OSError(

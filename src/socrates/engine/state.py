@@ -1,23 +1,45 @@
-"""What a checkpoint holds: enough to go on bitwise as if training had never stopped."""
+"""What a checkpoint holds: enough to go on bitwise as if training had never stopped, also amid an epoch."""
 
-import zipfile
+import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from socrates.contracts import Method, Split
-from socrates.files import replacing
+from socrates.engine import checkpoint
+from socrates.engine.checkpoint import ADVICE, first_line
+from socrates.engine.ranks import Ranks
+from socrates.experiment import Experiment
+from socrates.records import read_experiment
 
-ADVICE = "delete it to train from the start"
+
+def nothing() -> None:
+    """Is done."""
+
+
+@dataclass
+class Gathered:
+    """What the steps of an epoch that is not whole gave for its record."""
+
+    total: Tensor  # the sum of the losses of all samples
+    logits: Tensor  # (N, outputs) of the training samples seen so far: training metrics cost no pass
+    seconds: float = 0.0
+    skipped: list[int] = field(default_factory=list)  # steps that were left out
+
+    def content(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"total": self.total, "logits": self.logits, "seconds": self.seconds, "skipped": self.skipped}
 
 
 @dataclass
 class State:
     """What is trained, and on what; everything but the data is in a checkpoint."""
 
+    experiment: Experiment
     model: nn.Module
     method: Method
     optimizer: torch.optim.Optimizer
@@ -25,41 +47,74 @@ class State:
     meta: Split | None  # the method's own share of the training data, held back from `train`
     precision: Any  # of Fabric: it scales the loss of half precision
     epoch: int = 0  # whole epochs done
-    saved: int = 0  # whole epochs that the checkpoint holds
+    step: int = 0  # steps done of the epoch after them
+    gathered: Gathered | None = None  # by these steps; None between epochs
+    changing: bool = False  # in the middle of a step: this is no state to keep
+    check: Callable[[], None] = nothing  # raises an error instead of letting a bad state be saved
+    saved: tuple[int, int] = (0, 0)  # epochs and steps that the checkpoint holds
     best: dict[str, Any] = field(default_factory=dict)  # weights of the epoch that is chosen so far, unless the last is
 
     def steps(self, batch_size: int) -> int:
         """Of an epoch."""
         return -(-len(self.train) // batch_size)
 
-    def save(self, path: Path) -> None:
-        """Write it whole or not at all."""
+    @property
+    def done(self) -> tuple[int, int]:
+        """Whole epochs, and steps of the next one."""
+        return self.epoch, self.step
+
+    def begin_epoch(self, num_outputs: int, device: torch.device) -> Gathered:
+        """Tell the method of the next epoch, unless it goes on with one; what the epoch has gathered so far."""
+        if self.gathered is None:
+            self.method.start_epoch(self.epoch, self.model)
+            logits = torch.zeros(len(self.train), num_outputs, device=device)
+            self.gathered = Gathered(torch.zeros((), device=device), logits)
+        return self.gathered
+
+    def end_epoch(self) -> None:
+        """One more is whole."""
+        self.epoch, self.step, self.gathered = self.epoch + 1, 0, None
+
+    def content(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
         content = {
+            "experiment": self.experiment.to_json(),
             "epoch": self.epoch,
+            "step": self.step,
             "best": self.best,
             **{name: part.state_dict() for name, part in self._parts().items()},
         }
-        with replacing(path) as file:
-            try:
-                torch.save(content, file)
-            except RuntimeError as error:  # how torch says that not all could be written
-                raise error.__context__ if isinstance(error.__context__, OSError) else OSError(str(error)) from error
-        self.saved = self.epoch
+        if self.gathered is not None:
+            content |= {"gathered": self.gathered.content(), "method_epoch": self.method.epoch_state()}
+        return content
 
-    def load(self, path: Path, epochs: int) -> None:
-        """Take over a checkpoint of a run of so many epochs; one that is damaged or of another run is named."""
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all, if it is good."""
+        self.check()
+        checkpoint.write(path, self.content())
+        self.saved = self.done
+
+    def share(self, ranks: Ranks) -> None:
+        """Give every rank what the first one holds, if training goes on."""
+        if ranks.alone:
+            return
+        file = io.BytesIO()  # as a checkpoint, which is read to the CPU: a tensor would go to the first rank's device
+        if self.done > (0, 0):
+            torch.save(self.content(), file)
+        found = ranks.from_first(file.getvalue())
+        if found and not ranks.first:
+            self._take(torch.load(io.BytesIO(found), map_location="cpu", weights_only=True))
+
+    def load(self, path: Path) -> None:
+        """Take over the last checkpoint that is whole, if there is any; one of another run is named."""
+        found = checkpoint.read_latest(path)
+        if found is None:
+            return
         try:
-            with zipfile.ZipFile(path) as archive:
-                if archive.testzip() is not None:  # torch reads flipped bits without a word
-                    raise ValueError("its checksum is wrong")
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # pickle, zip and end-of-file errors alike
-            raise ValueError(f"{path} is damaged ({_first(error)}): {ADVICE}") from error
-        try:
-            self._take(content, epochs)
+            self._take(found[1])
         except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
-            raise ValueError(f"{path} is not of this run ({_first(error)}): {ADVICE}") from error
-        self.saved = self.epoch
+            raise ValueError(f"{found[0]} is not of this run ({first_line(error)}): {ADVICE}") from error
+        self.saved = self.done
 
     def keep_weights(self) -> None:
         """Remember the weights as they are now."""
@@ -68,29 +123,48 @@ class State:
     def _parts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("model", "method", "optimizer", "precision")}
 
-    def _take(self, content: dict[str, Any], epochs: int) -> None:
-        epoch = content["epoch"]
-        if type(epoch) is not int or not 1 <= epoch <= epochs:
-            raise ValueError(f"it was saved after epoch {epoch!r} of {epochs}")
-        self.epoch, self.best = epoch, content.get("best", {})
-        self.method.start_epoch(epoch - 1, self.model)  # a method may build parts of itself from the model
+    def _take(self, content: dict[str, Any]) -> None:
+        epoch, step = self._place(content)
+        self.epoch, self.step, self.best = epoch, step, content.get("best", {})
+        # A method may build parts of itself from the model.
+        self.method.start_epoch(epoch if "gathered" in content else epoch - 1, self.model)
         for name, part in self._parts().items():
             if name != "precision" or content.get(name):  # earlier versions did not save it, and most keep nothing
                 part.load_state_dict(content[name])
         for parameter, kept in self.optimizer.state.items():
             for name, value in kept.items():
-                if isinstance(value, torch.Tensor) and value.dim() and value.shape != parameter.shape:
+                if isinstance(value, Tensor) and value.dim() and value.shape != parameter.shape:
                     raise ValueError(f"{name} has the shape {tuple(value.shape)}, not {tuple(parameter.shape)}")
+        if "gathered" in content:
+            self.gathered = self._gathered(content["gathered"])
+            self.method.load_epoch_state(content["method_epoch"])
+
+    def _place(self, content: dict[str, Any]) -> tuple[int, int]:
+        """Epochs and steps done, if the checkpoint is of this experiment and can be continued."""
+        epoch, step, epochs = content["epoch"], content.get("step", 0), self.experiment.optimization.epochs
+        if "experiment" in content and read_experiment(content["experiment"]) != self.experiment:
+            raise ValueError(f"it is of the experiment {read_experiment(content['experiment']).name}")
+        last = epochs - 1 if "gathered" in content else epochs
+        if type(epoch) is not int or not ("gathered" not in content) <= epoch <= last:
+            raise ValueError(f"it was saved after epoch {epoch!r} of {epochs}")
+        steps = self.steps(self.experiment.optimization.batch_size) if "gathered" in content else 0
+        if type(step) is not int or not min(steps, 1) <= step <= steps:
+            raise ValueError(f"it was saved after step {step!r} of {steps}")
+        return epoch, step
+
+    def _gathered(self, plain: dict[str, Any]) -> Gathered:
+        device = next(self.model.parameters()).device
+        rows = len(plain["logits"])
+        if rows != len(self.train):
+            raise ValueError(f"it has seen {rows} training samples, there are {len(self.train)}")
+        made = Gathered(**plain)
+        made.total, made.logits = made.total.to(device), made.logits.to(device)
+        return made
 
     @property
     def num_bytes(self) -> int:
-        """About what a checkpoint takes: model, method, and the optimizer's momentum."""
+        """About what a checkpoint takes: model, method, the optimizer's momentum, and the epoch's logits."""
         tensors = [*self.model.state_dict().values(), *self.method.state_dict().values(), *self.model.parameters()]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, torch.Tensor))
-
-
-def _first(error: Exception) -> str:
-    """What an error says, in one line: torch lists every parameter that does not fit."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = lines[1] if len(lines) > 1 and lines[0].startswith("Error(s) in loading") else "".join(lines[:1])
-    return told if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {told}"
+        outputs = self.method.task.num_classes + int(self.method.unknown_class)
+        kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, Tensor))
+        return kept + 4 * outputs * len(self.train)

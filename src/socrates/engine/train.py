@@ -1,9 +1,9 @@
 """One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
 
+import contextlib
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +11,20 @@ import torch
 from torch import Tensor
 
 from socrates import data, methods, models
-from socrates.contracts import Batch, Output, Split, Splits, Stream, Task
+from socrates.contracts import Split, Splits, Stream, Task
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.evaluate import calibration, evaluate_fitted, infer, refinement, val_record
-from socrates.engine.events import Closed, EpochDone, Finished, Started, Stepped, Tell, to_nobody
-from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory, held
+from socrates.engine.epoch import train_epoch
+from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
+from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
+from socrates.engine.finite import OnNan
+from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
 from socrates.engine.keep import freeze, keep_model, reserve, start_from
-from socrates.engine.optim import learning_rate, make_optimizer, set_rate, weight_norm
+from socrates.engine.launch import devices_and_nodes, follows, hurry, launched, strategy_of_many
+from socrates.engine.lock import held
+from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
 from socrates.engine.pace import seconds_per_epoch
+from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import Weights, model_file
@@ -39,6 +44,9 @@ def train(
     keep_weights: Weights = "full",
     start: Path | None = None,
     estimate: bool = False,
+    on_nan: OnNan = "stop",
+    devices: int = 1,
+    num_nodes: int = 1,
     tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
@@ -47,8 +55,17 @@ def train(
     model, with weights in full, in half precision, or none; see `socrates.load`. `start` is the model.safetensors (or
     the run that holds it) of the weights whose hash the experiment names. With `estimate` a few steps are tried first,
     to tell about how long it takes.
+
+    A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
+    out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
+
+    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: this
+    program is started anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
+    rounding and for what depends on a process's part of a batch (batch norm, dropout). `out` must be one folder for
+    all machines; the first process alone writes to it, and tells. A stopped run goes on with any number of devices.
     """
     experiment = resolve(experiment)
+    tell = to_nobody if follows(devices, num_nodes) else tell
     directory = Run.directory_of(out, experiment)
     already = ""
     try:
@@ -56,7 +73,9 @@ def train(
             already = nothing_to_do(Run(directory), data_root, {})
         else:
             check_writable(Path(out))
-            options = Options(data_root, accelerator, again, keep_weights, start and model_file(Path(start)), estimate)
+            start = start and model_file(Path(start))
+            processes = devices_and_nodes(devices, num_nodes)
+            options = Options(data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes)
             _train(experiment, Path(out), options, tell)
         run = Run(directory)
         tell(Finished(experiment, run, already))
@@ -119,52 +138,101 @@ class Options(NamedTuple):
     keep_weights: Weights
     start: Path | None
     estimate: bool
+    on_nan: OnNan
+    processes: tuple[int, int] = (1, 1)  # on each machine, and machines
 
 
 def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
-    fabric = make_fabric(options.accelerator, experiment.precision)
-    loaded = load_data(experiment, options.data_root)
+    fabric = make_fabric(options.accelerator, experiment.precision, *options.processes)
+    ranks = launched(fabric)
+    with ranks.none_lost():
+        _train_as_rank(ranks, fabric, experiment, out, options, tell)
+        ranks.wait()
+
+
+def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
+    with ranks.first_ahead():
+        loaded = load_data(experiment, options.data_root)
     found = fingerprint(experiment.dataset.name, lambda: loaded, options.data_root)
     splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
         state = build(experiment, splits, fabric, options.start)
     check_space(out, experiment, splits, state)
-    run = Run.create(out, experiment)  # not before: a mistake leaves no directory
+    with ranks.first_ahead():
+        run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
     large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    stop = Stopping(state, run.directory, settings.epochs)
-    with held(run.directory), stop.listening(), large:
-        if options.again:
+    stop = Stopping(state, run, ranks)
+    with held(run.directory) if ranks.first else contextlib.nullcontext(), stop.listening(), large:
+        if options.again and ranks.first:
             run.forget()
-        if run.finished:
+        if ranks.from_first(run.finished):
             return  # by another process, since this one looked
-        resume(run, experiment, state, found)
-        seconds = seconds_per_epoch(fabric, state, experiment, splits) if options.estimate else math.nan
+        if ranks.first:
+            resume(run, experiment, state, found)
+        state.share(ranks)
+        alone = options.estimate and ranks.alone
+        seconds = seconds_per_epoch(fabric, state, experiment, splits) if alone else math.nan
+        if settings.backbone_factor == 0:
+            freeze(state.model)  # before the ranks agree on what learns
         fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
             fabric_model.mark_forward_method("features")
         tell(Started(experiment, run, state.epoch, state.steps(settings.batch_size), str(splits), seconds))
-        saved = time.monotonic()
+        saving = Saving(state, run.checkpoint, stop)
+        hurry(ranks)
         while state.epoch < settings.epochs:
-            start = time.monotonic()
             values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell)
-            values |= measure(fabric_model, state, splits, experiment, run)
-            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - start}
+            after_step = saving.after_step
+            values |= train_epoch(fabric, fabric_model, state, experiment, tell, after_step, options.on_nan, ranks)
+            ranks.share_buffers(state.model)
+            trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
+            values |= measure(fabric_model, state, splits, experiment, run, ranks)
+            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - trained}
             if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
                 values["head_norm"] = float(weight_norm(head))
-            state.epoch += 1
-            record = EpochRecord(state.epoch, values, values.pop("collapsed"))
-            run.append_epoch(record)
-            if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
-                state.keep_weights()
+            with stop.uninterrupted():
+                state.end_epoch()
+                record = EpochRecord(state.epoch, values, values.pop("collapsed"))
+                if ranks.first:
+                    run.append_epoch(record)
+                    if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
+                        state.keep_weights()
+                if saving.due or state.epoch == settings.epochs:
+                    saving.save()
             tell(EpochDone(experiment, record))
-            due = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
-            if due or stop.asked or state.epoch == settings.epochs:
-                state.save(run.checkpoint)
-                saved = time.monotonic()
-            stop.leave_if_asked()
-        finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+        if ranks.first:
+            finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+
+
+class Saving:
+    """When checkpoints are written: every so many seconds, unless that takes more than a twentieth of the time."""
+
+    def __init__(self, state: State, path: Path, stop: Stopping) -> None:
+        self.state, self.path, self.stop, self.ranks = state, path, stop, stop.ranks
+        self.last, self.took = time.monotonic(), 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for one, by the first rank's clock."""
+        own = time.monotonic() - self.last > SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 2 * self.took)
+        return bool(self.ranks.highest(own and self.ranks.first))
+
+    def save(self) -> None:
+        """Write one now."""
+        start = time.monotonic()
+        if self.ranks.first:
+            self.state.save(self.path)
+        self.ranks.wait()
+        self.last = time.monotonic()
+        self.took = self.last - start
+
+    def after_step(self) -> None:
+        """Called when a step is done; a signal that came meanwhile ends training here."""
+        self.stop.leave_if_asked()
+        if self.due:
+            with self.stop.uninterrupted():
+                self.save()
 
 
 def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights) -> None:
@@ -180,15 +248,18 @@ def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split |
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed})
 
 
-def make_fabric(accelerator: str, precision: str) -> Any:
-    """Device and precision; what this machine has not is an error in one line."""
+def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Any:
+    """Devices and precision; what this machine has not is an error in one line."""
     from lightning_fabric import Fabric  # heavy: imported where a run really starts
 
+    many: Any = {"strategy": strategy_of_many()} if devices * num_nodes > 1 else {}
+    how: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "precision": precision}
     try:
-        return Fabric(accelerator=accelerator, devices=1, precision=precision)  # pyright: ignore[reportArgumentType]
+        return Fabric(**how, **many)
     except Exception as error:  # Fabric raises many kinds
         raise ValueError(
             f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
+            f"{', or fewer devices' if many else ''}"
         ) from error
 
 
@@ -197,9 +268,15 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
     if run.experiment != experiment:
         raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
     check_data(run, found)
-    if run.checkpoint.is_file():
-        state.load(run.checkpoint, experiment.optimization.epochs)
+    state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
+    for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
+        for split in ("val", "test"):
+            try:
+                run.predictions(split, epoch)
+            except (OSError, ValueError):
+                path = run.predictions_path(split, epoch)
+                warnings.warn(f"{path} is lost or damaged: only starting anew (again) makes it again", stacklevel=2)
     if run.data is None:
         run.save_data(found)
 
@@ -228,75 +305,17 @@ def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | Non
         model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
     model, method = model.to(fabric.device), method.to(fabric.device)
     optimizer = make_optimizer(model, experiment.optimization)
-    return State(model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
+    return State(experiment, model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
 
 
-def train_epoch(fabric: Any, model: Any, state: State, experiment: Experiment, tell: Tell) -> dict[str, Any]:
-    """Every training sample once, in an order that seed and epoch decide; nothing is read back until the end."""
-    method, split, size = state.method, state.train, experiment.optimization.batch_size
-    streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
-    method.start_epoch(state.epoch, state.model)
-    model.train()
-    if experiment.optimization.backbone_factor == 0:
-        freeze(state.model)
-    order = torch.randperm(len(split), generator=streams["order"].generator())
-    metas = meta_batches(state.meta, size, experiment.seed, state.epoch)
-    num_outputs = method.task.num_classes + int(method.unknown_class)
-    logits = torch.zeros(len(split), num_outputs, device=fabric.device)  # training metrics cost no pass
-    total = torch.zeros((), device=fabric.device)
-    for step, batch in enumerate(split.batches(size, order, streams["augmentation"])):
-        seed_noise(streams["noise"].number(step), fabric.device)
-        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
-        batch = replace(batch, meta=next(metas, None), learning_rate=rate)
-        with fabric.autocast():
-            output = method(model, batch)
-        check_output(output, batch, num_outputs, experiment.method.name)
-        state.optimizer.zero_grad()
-        fabric.backward(output.loss)
-        state.optimizer.step()
-        method.end_step(state.model)
-        total += output.loss.detach() * len(batch)
-        logits[batch.index] = output.logits.detach().to(logits.dtype)
-        tell(Stepped(state.epoch, step))
-    record: dict[str, Any] = {"train_loss": float(total / len(split))}
-    record |= calibration("train", logits, split.labels, method.task.num_classes, experiment.num_bins)
-    return record | {key: float(value) for key, value in method.diagnostics().items()}
-
-
-def seed_noise(number: int, device: torch.device) -> None:
-    """Seed what dropout draws from; torch.manual_seed would walk the stack for every absent accelerator."""
-    torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(number)
-    elif device.type != "cpu":
-        torch.manual_seed(number)
-
-
-def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None:
-    """Refuse what is not a loss with the logits of the batch; only shapes are looked at, no value is read."""
-    if not isinstance(output, Output):
-        raise ValueError(f"method {name!r} must return Output(loss, logits), got {type(output).__name__}")
-    if output.logits.shape != (len(batch), num_outputs):
-        raise ValueError(
-            f"method {name!r} must return the logits of its batch, of shape {(len(batch), num_outputs)}, got "
-            f"{tuple(output.logits.shape)}: of several views of a sample, return the one to measure"
-        )
-
-
-def meta_batches(split: Split | None, size: int, seed: int, epoch: int) -> Iterator[Batch]:
-    """The method's own batches, without end; none at all without a split."""
-    round_ = 0
-    while split is not None:
-        stream = Stream(seed, epoch, f"meta {round_}")
-        yield from split.batches(size, torch.randperm(len(split), generator=stream.generator()), stream)
-        round_ += 1
-
-
-def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run) -> dict[str, Any]:
+def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run, ranks: Ranks) -> dict[str, Any]:
     """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
-    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val)
+    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val, ranks)
     if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
-        save_logits(run, epoch, splits, logits, infer(model, splits.test))
+        tests = infer(model, splits.test, ranks)
+        if ranks.first:
+            save_logits(run, epoch, splits, logits, tests)
+        ranks.wait()
     record = {"val_loss": float(state.method.validation_loss(logits, labels))}
     if experiment.choose == "refinement":
         record["val_refinement"] = refinement(logits, labels, splits.num_classes)

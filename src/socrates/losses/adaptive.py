@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import torch
 from torch import Tensor
 
+from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
 from .inputs import at_least_single, check_tensor, is_integer, is_number, true_class
-from .module import LossModule
+from .module import LossModule, Rows
 
 TargetOver = Literal["all", "known"]
 UNVISITED = -1.0  # what `before` holds of a sample that no training step has seen; a target is never negative
@@ -54,7 +55,7 @@ class AdaptiveTargetLoss(LossModule):
     """What losses with an adaptive target share: the buffer `target`, one number per training sample, and its rules.
 
     A subclass gives `terms`. The buffer keeps its precision when the module is cast to half precision, where an average
-    with alpha = 0.999 would stand still.
+    with alpha = 0.999 would stand still. How ranks of a `process_group` share it is told at `SocratesLoss`.
     """
 
     unknown = True
@@ -64,7 +65,14 @@ class AdaptiveTargetLoss(LossModule):
     before: Tensor | None  # the target that a sample's last step started from
 
     @torch.inference_mode(False)  # a buffer that was made in inference mode could never be written
-    def __init__(self, num_samples: int | None, alpha: float, target_over: TargetOver, **options: Any) -> None:
+    def __init__(
+        self,
+        num_samples: int | None,
+        alpha: float,
+        target_over: TargetOver,
+        process_group: Group | Literal["auto"] | None = "auto",
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         if num_samples is not None and (not is_number(num_samples, Integral) or num_samples < 1):
             raise ValueError(f"num_samples must be the size of the training set or None (no index), got {num_samples}")
@@ -72,7 +80,8 @@ class AdaptiveTargetLoss(LossModule):
             raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
         if target_over not in ("all", "known"):
             raise ValueError(f"target_over must be 'all' or 'known', got {target_over!r}")
-        self.alpha = float(alpha)
+        check_group(process_group)
+        self.alpha, self.process_group = float(alpha), process_group
         self.target_over: TargetOver = target_over
         self.register_buffer("target", None if num_samples is None else torch.ones(int(num_samples)))
         self._forget_steps()
@@ -91,17 +100,27 @@ class AdaptiveTargetLoss(LossModule):
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)
-        index = self._check_index(index, target, rows.labels)
+        place = self._check_index(index, target, rows.labels)
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
         again = not torch.compiler.is_compiling() and _backward_at_work() != -1
-        start = _recall(before if again else target, index)
+        start = _recall(before if again else target, place)
         loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha)
+        group, name, sizes = group_of(self.process_group), type(self).__name__, None
+        if group is not None:
+            sizes = gather_sizes(len(place), self._total(rows), group, name)
         if not again:
-            kept = moved if rows.counts is None else torch.where(rows.counts, moved, start)
-            before.index_copy_(0, index, start)
+            kept = (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
+            if sizes is not None:
+                place, kept = gather_samples(place, kept, sizes, len(target), group, name)
+                start = target.index_select(0, place)
+            before.index_copy_(0, place, start)
             # The lowest of several results for one index does not depend on their order, on any device.
-            target.scatter_reduce_(0, index, kept.to(target.dtype), "amin", include_self=False)
-        return Step(self.reduce(loss, rows), moved, beta)
+            target.scatter_reduce_(0, place, kept, "amin", include_self=False)
+        reduced = self.reduce(loss, rows)
+        if sizes is not None and self.reduction == "mean":  # the mean over ranks is then that over all their samples
+            total = sizes[:, 1].sum()
+            reduced = reduced * (self._total(rows) * len(sizes) / total.masked_fill(total == 0, 1.0)).to(reduced.dtype)
+        return Step(reduced, moved, beta)
 
     def unvisited(self) -> Tensor:
         """The indices that no training step has seen since the module was made or loaded; none after a whole epoch.
@@ -113,6 +132,12 @@ class AdaptiveTargetLoss(LossModule):
         tensor([0, 2])
         """
         return torch.empty(0, dtype=torch.int64) if self.before is None else (self.before < 0).nonzero().squeeze(1)
+
+    def _total(self, rows: Rows) -> Tensor:
+        """What the mean of a rank divides by."""
+        weights = self.weights(rows, torch.float64)
+        count = torch.tensor(len(rows.labels), dtype=torch.float64, device=rows.labels.device)
+        return count if weights is None else weights.sum()
 
     def _check_index(self, index: Tensor | None, target: Tensor, labels: Tensor) -> Tensor:
         name = f"{type(self).__name__}(num_samples={len(target)})"

@@ -75,16 +75,22 @@ class LossModule(nn.Module):
 
     def extra_repr(self) -> str:
         usual = {"training": self.training, "ignore_index": -100, "label_smoothing": 0.0, "reduction": "mean"}
+        usual["process_group"] = "auto"
         own = {name: value for name, value in vars(self).items() if name[0] != "_" and usual.get(name) != value}
         return ", ".join(f"{name}={value!r}" for name, value in own.items())
 
+    def weights(self, rows: Rows, dtype: torch.dtype) -> Tensor | None:
+        """How much each row counts; None where every row counts alike."""
+        if rows.counts is None:
+            return None
+        return rows.counts.to(dtype) * (1 if self.weight is None else self.weight.to(dtype)[rows.labels])
+
     def reduce(self, loss: Tensor, rows: Rows, even: Tensor | float = 0.0) -> Tensor:
         """The batch's loss from one value per sample; `even` is a part of it that no label's weight multiplies."""
-        if rows.counts is None:
+        weight = self.weights(rows, loss.dtype)
+        if rows.counts is None or weight is None:
             loss, total = loss + even if self.label_smoothing else loss, None
         else:
-            of_class = 1 if self.weight is None else self.weight.to(loss.dtype)[rows.labels]
-            weight = rows.counts.to(loss.dtype) * of_class
             loss, total = (loss * weight + even).masked_fill(~rows.counts, 0.0), weight.sum()
         if self.reduction == "none":
             return loss.reshape(rows.shape)

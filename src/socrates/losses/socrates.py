@@ -1,8 +1,8 @@
 """The Socrates loss (Equations 1 to 3 of the paper).
 
-It needs torch and numpy alone: copied with adaptive.py, module.py and inputs.py into a folder, it works elsewhere.
-The last logit column is the unknown class, written `idk`. `socrates_loss_reference` is the paper's equation as it is
-read; `socrates_loss` is the same function with its gradient in closed form, and is what `SocratesLoss` runs.
+It needs torch and numpy alone: copied with adaptive.py, exchange.py, module.py and inputs.py into a folder, it works
+elsewhere. The last logit column is the unknown class, written `idk`. `socrates_loss_reference` is the paper's equation
+as it is read; `socrates_loss` is the same function with its gradient in closed form, and is what `SocratesLoss` runs.
 """
 
 from collections.abc import Callable
@@ -73,6 +73,8 @@ class SocratesLoss(AdaptiveTargetLoss):
         alpha: the momentum of the adaptive target, in (0, 1]; 1 switches the unknown term off.
         target_over: the softmax that feeds the target: over "all" C + 1 columns (the paper), or over the "known" C
             classes (the released code, behind the published numbers).
+        process_group: whose ranks remember together: "auto" is all ranks, where `torch.distributed` is initialised; a
+            group of some; None remembers on each rank alone.
         options: `weight`, `ignore_index` and `reduction` as in `nn.CrossEntropyLoss`, see `LossModule`.
 
     Call it with `(logits, labels, index)`: logits (B, C + 1) with the unknown class last, labels (B,) in 0..C-1, and
@@ -84,6 +86,14 @@ class SocratesLoss(AdaptiveTargetLoss):
     targets: each is 1, and the index may be left out. A sample that is ignored, or has a NaN or infinite logit, keeps
     its previous target. If an index occurs twice in a batch, each copy starts from the stored target and the lowest
     result is kept.
+
+    In several processes (DDP, FSDP, a loop of your own) the ranks exchange (index, target) in each training step: all
+    hold the same targets after it, those that one process with the whole batch would hold, although a sample may visit
+    another rank in the next epoch. Each rank is sent 16 bytes by each rank, and 8 for each sample of the largest batch
+    of the step, to which smaller ones are padded. The mean is weighted, so that the mean over ranks, which DDP takes of
+    gradients, is that over all samples, of batches of unequal size, with ignored samples and class weights too. Each
+    rank must call it in each step, if need be with an empty batch; one that does not ends in the group's time-out.
+    With num_samples=None or in `eval()` nothing is exchanged.
 
     >>> criterion = SocratesLoss(num_samples=3, gamma=2.0, alpha=0.9)
     >>> logits = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]], requires_grad=True)

@@ -17,7 +17,7 @@ STEPS_A_PART = 8
 
 
 class EpochMeans(nn.Module):
-    """Sums of named per-sample values and how many there were; not part of a checkpoint, each epoch starts anew.
+    """Sums of named per-sample values and how many there were; each epoch starts anew.
 
     >>> means = EpochMeans("beta")
     >>> means.add(torch.tensor([0.0, 1.0]))
@@ -44,6 +44,14 @@ class EpochMeans(nn.Module):
         """Forget everything."""
         self.sums = torch.zeros_like(self.sums)
         self.count = 0
+
+    def so_far(self) -> dict[str, Any]:
+        """All that it holds."""
+        return {"sums": self.sums, "count": self.count}
+
+    def go_on(self, so_far: Mapping[str, Any]) -> None:
+        """From what `so_far` gave."""
+        self.sums, self.count = so_far["sums"].to(self.sums.device), so_far["count"]
 
     def read(self) -> dict[str, Tensor]:
         """The mean of each name, as tensors on the device; nothing before the first sample."""
@@ -93,6 +101,14 @@ class Adaptive(Method):
         certain = torch.ones(labels.shape, device=labels.device)
         return self.criterion.terms(logits, labels, certain, None).loss.mean()
 
+    def epoch_state(self) -> dict[str, Any]:
+        return {"means": self.means.so_far(), "parts": self.parts.so_far(), "step": self.step}
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        self.means.go_on(state["means"])
+        self.parts.go_on(state["parts"])
+        self.step = state["step"]
+
     def diagnostics(self) -> Mapping[str, Tensor]:
         found = self.means.read()
         if parts := self.parts.read():
@@ -107,7 +123,8 @@ def sat(task: Task, *, alpha: float = 0.9, start_epoch: int = 0) -> Method:
         alpha: momentum of each sample's target: the share of the past that an epoch keeps
         start_epoch: epochs of cross-entropy before it
     """
-    return two_phase(KnownCrossEntropy(task), Adaptive(task, SATLoss(task.num_samples, alpha)), start_epoch)
+    then = SATLoss(task.num_samples, alpha, process_group=None)  # every process of a run sees the whole batch
+    return two_phase(KnownCrossEntropy(task), Adaptive(task, then), start_epoch)
 
 
 def socrates(
@@ -126,7 +143,7 @@ def socrates(
 
 def phases(task: Task, loss: Callable[..., AdaptiveTargetLoss], start_epoch: int, gamma: float, **rest: Any) -> Method:
     """Both phases of a loss like Socrates': targets of 1 before the start epoch, then adaptive ones."""
-    then = loss(task.num_samples, gamma, **rest)
+    then = loss(task.num_samples, gamma, process_group=None, **rest)  # every process of a run sees the whole batch
     # Without samples to remember, and with all momentum on the past, the target is 1 in every step.
     first = loss(None, gamma, alpha=1.0, target_over="all")
     return two_phase(Adaptive(task, first), Adaptive(task, then), start_epoch)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from ..contracts import Batch, Classifier, Inputs, Method, Output, ShareOfEpochs, Task
+from ..contracts import Batch, Classifier, Method, Output, ShareOfEpochs, Task
 from ..losses import KeyQueue, contrastive_loss
 from .logits_only import CrossEntropy
 from .two_phase import two_phase
@@ -42,7 +42,7 @@ class Contrastive(CrossEntropy):
             )
         self.weight, self.temperature = weight, temperature
         self.momentum, self.queue_size = momentum, queue_size
-        self.pending: tuple[Inputs, Tensor] | None = None  # inputs and labels of this step
+        self.pending: Batch | None = None  # of this step
         self._forget()
 
     def _forget(self) -> None:
@@ -67,7 +67,7 @@ class Contrastive(CrossEntropy):
         keys = self.correct.read(), self.errors.read()
         contrast = contrastive_loss(features, batch.labels, confidence, *keys, self.temperature)
         if self.training:
-            self.pending = (batch.inputs, batch.labels)
+            self.pending = batch
         # A factor of 0 or 1 rather than a branch: the host need not know whether the queues are full.
         return Output(loss + self.weight * ((self.correct.full & self.errors.full) * contrast.mean()), logits)
 
@@ -76,11 +76,10 @@ class Contrastive(CrossEntropy):
         if self.encoder is None or self.pending is None:
             return
         follow(self.encoder, model, self.momentum)
-        inputs, labels = self.pending
-        self.pending = None
-        keys = self.encoder.features(inputs)
-        predicted = self.encoder.head(keys).argmax(dim=1)
-        right = predicted == labels
+        batch, self.pending = self.pending, None
+        keys = self.encoder.features(batch.inputs)
+        keys, predicted = batch.whole(keys), batch.whole(self.encoder.head(keys).argmax(dim=1))
+        right = predicted == batch.labels
         for start in range(0, len(keys), self.correct.size):  # once, unless the batch is larger than a queue
             part = slice(start, start + self.correct.size)
             self.correct.enqueue(keys[part], predicted[part], keep=right[part])

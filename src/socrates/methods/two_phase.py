@@ -1,6 +1,7 @@
 """A schedule of two methods: one until an epoch, the other from it on."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -50,6 +51,12 @@ class TwoPhase(Method):
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return self.active.validation_loss(logits, labels)
+
+    def epoch_state(self) -> dict[str, Any]:
+        return self.active.epoch_state()
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        self.active.load_epoch_state(state)
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         return self.active.diagnostics()

@@ -125,7 +125,7 @@ def disk(experiment: Experiment, keep_weights: Weights = "none", sizes: Sizes | 
     """What a run writes: logits (before they are compressed), its weights if they are kept, and checkpoints.
 
     >>> disk(Experiment(Part("digits"), Part("mlp"), Part("ce"), keep_every=300))
-    Disk(kept=65868, meanwhile=417952)
+    Disk(kept=65868, meanwhile=662928)
     """
     found, needs = sizes or sizes_of(experiment), needs_of(experiment)
     parameters = cost(experiment, sizes).parameters
@@ -133,7 +133,8 @@ def disk(experiment: Experiment, keep_weights: Weights = "none", sizes: Sizes | 
     logits = 4 * (found.val + found.test) * columns * kept_epochs(experiment)
     weights = {"full": 4, "half": 2, "none": 0}[keep_weights] * parameters
     copies = 2 + (experiment.method.name == "ccl_sc")  # weights and momentum, and the encoder of keys
-    return Disk(logits + weights, 2 * 4 * copies * parameters)  # for a while there are two checkpoints
+    gathered = 4 * found.train * (columns - 1)  # the training logits of an epoch that is stopped
+    return Disk(logits + weights, 3 * (4 * copies * parameters + gathered))  # two checkpoints, and one being written
 
 
 class Needs(NamedTuple):

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column
 from rich.text import Text
 
-from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Started, Stepped
+from socrates.engine.events import Closed, EpochDone, Event, Failed, Finished, Planned, Retried, Started, Stepped
 from socrates.experiment import Experiment
 from socrates.records import EpochRecord
 
@@ -136,6 +136,9 @@ class StudyDisplay:
                 self.count(event.experiment, event.experiment.optimization.epochs)
                 del self.epochs[event.experiment]
                 self.finished += 1
+            case Retried():
+                self.epochs.pop(event.experiment, None)
+                self.console.print(f"[yellow]again:[/] {escape(f'{event.experiment.name}: {event.reason}')}")
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from socrates.cluster import available_cores
 from socrates.contracts import Splits
 from socrates.data import ResidentImages, Transform
 from socrates.engine.evaluate import EVAL_BATCH, evaluate_fitted
@@ -28,7 +29,7 @@ from socrates.engine.studies.cost import (
     sizes_of,
     training_flops,
 )
-from socrates.engine.studies.local import available_cores, reason_of
+from socrates.engine.studies.local import reason_of
 from socrates.engine.train import build, make_fabric
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run

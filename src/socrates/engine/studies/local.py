@@ -7,7 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -16,15 +16,14 @@ from typing import Any
 
 import torch
 
+from socrates.cluster import ENVIRONMENT, available_cores
 from socrates.data import data_root
-from socrates.engine.events import EpochDone, Event, Failed, Finished, Started, Tell
+from socrates.engine.events import EpochDone, Event, Failed, Finished, Retried, Started, Tell
 from socrates.engine.guard import handled, later, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.predictor import Weights
 
-# Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 PRELOADED = ["socrates.engine.train", "lightning_fabric", "sklearn.datasets"]  # slow to import, and needed by each run
 # A terminal sends these to the children too. Ours ends them by SIGTERM, on which they save what they have.
 FOR_THE_PARENT = signals("SIGINT", "SIGHUP")
@@ -40,6 +39,7 @@ class Training:
     experiment: Experiment
     process: BaseProcess
     connection: Connection
+    gpu: str | None = None  # that it has
     last: Event | None = None  # what it told last
 
     def hear(self) -> Event | None:
@@ -61,29 +61,35 @@ class LocalEngine:
     processes: int | None = None  # as many as there are cores
     accelerator: str = "cpu"
     keep_weights: Weights = "none"  # of hundreds of runs nobody wants the models
+    per_gpu: int = 1  # runs that share a GPU
+    gpus: tuple[str, ...] | None = None  # by number or name; those that this process sees, if it is to use them
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:
             raise ValueError(f"training needs at least 1 process, got {self.processes}")
+        if self.per_gpu < 1:
+            raise ValueError(f"at least 1 run uses a GPU, got {self.per_gpu}")
+        if self.gpus is None:
+            object.__setattr__(self, "gpus", visible_gpus() if self.accelerator in ("auto", "gpu", "cuda") else ())
 
     @property
     def at_once(self) -> int:
         """How many runs go on together."""
-        return self.processes or available_cores()
+        return self.processes or self.per_gpu * len(self.gpus or ()) or available_cores()
 
     def run(self, experiments: Sequence[Experiment], tell: Tell) -> None:
         """Train them all; each is told once as Finished or as Failed. Nothing is left behind, however this ends."""
         waiting, going = list(experiments), dict[Connection, Training]()
         loaded, attempts = set[Part](), Counter[Experiment]()
         # Being asked to end, or losing the terminal, ends a study like Ctrl-C: its processes save what they have.
-        with handled(unhandled("SIGTERM", "SIGHUP"), _leave):
+        with handled(unhandled("SIGTERM", "SIGHUP"), leave):
             try:
                 while waiting or going:
                     while len(going) < self.at_once and (chosen := _next(waiting, going, loaded)):
                         waiting.remove(chosen)
                         attempts[chosen] += 1
                         with later("SIGINT", "SIGTERM", "SIGHUP"):  # or a process is there that nobody ends
-                            training = self._start(chosen)
+                            training = self._start(chosen, self._gpu(going))
                             going[training.connection] = training
                     for connection in wait(list(going)):
                         training = going[connection]  # pyright: ignore[reportArgumentType]
@@ -95,20 +101,27 @@ class LocalEngine:
                         del going[training.connection]
                         reason = _why_it_ended(training)
                         if reason and attempts[training.experiment] < ATTEMPTS:
+                            tell(Retried(training.experiment, reason))
                             waiting.append(training.experiment)
                         elif reason:
                             tell(Failed(training.experiment, reason))
             finally:
                 _end(going)
 
-    def _start(self, experiment: Experiment) -> Training:
+    def _gpu(self, going: dict[Connection, Training]) -> str | None:
+        """The GPU with the fewest runs; None where there are none."""
+        used = Counter(training.gpu for training in going.values())
+        return min(self.gpus or (None,), key=lambda gpu: used[gpu])
+
+    def _start(self, experiment: Experiment, gpu: str | None) -> Training:
         context = _processes()
         ours, theirs = context.Pipe(duplex=False)
         engine = replace(self, data_root=data_root(self.data_root))
-        process = context.Process(target=_work, args=(theirs, {**os.environ, **ENVIRONMENT}, experiment, engine))
+        environment = {**os.environ, **ENVIRONMENT, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
+        process = context.Process(target=_work, args=(theirs, environment, experiment, engine))
         process.start()
         theirs.close()
-        return Training(experiment, process, ours)
+        return Training(experiment, process, ours, gpu)
 
 
 def _next(waiting: list[Experiment], going: dict[Connection, Training], loaded: set[Part]) -> Experiment | None:
@@ -134,7 +147,8 @@ def _processes() -> Any:
     return context
 
 
-def _leave(number: int, _: object) -> None:
+def leave(number: int, _: object) -> None:
+    """End as a signal asks for it, by way of everything that has to be left in order."""
     raise SystemExit(128 + number)
 
 
@@ -155,6 +169,14 @@ def _work(connection: Connection, environment: dict[str, str], experiment: Exper
         signal.signal(number, signal.SIG_IGN)
     os.environ.update(environment)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+    try:
+        train_and_tell(experiment, engine, connection.send)
+    except Exception as error:
+        connection.send(Failed(experiment, reason_of(error)))
+
+
+def train_and_tell(experiment: Experiment, engine: Any, send: Callable[[Event], None]) -> None:
+    """Train one run of an engine in one thread, and send what others want to know of it, not too often."""
     torch.set_num_threads(1)
     told = 0.0
 
@@ -163,17 +185,14 @@ def _work(connection: Connection, environment: dict[str, str], experiment: Exper
         match event:
             case EpochDone() if time.monotonic() - told > SECONDS_BETWEEN_EPOCHS_TOLD:
                 told = time.monotonic()
-                connection.send(event)
+                send(event)
             case Started():
-                connection.send(event)
+                send(event)
             case Finished():  # it was not whole when this process was started for it
-                connection.send(Finished(event.experiment, event.run))
+                send(Finished(event.experiment, event.run))
 
-    try:
-        place = {"data_root": engine.data_root, "accelerator": engine.accelerator}
-        train(experiment, engine.out, **place, keep_weights=engine.keep_weights, tell=tell)
-    except Exception as error:
-        connection.send(Failed(experiment, reason_of(error)))
+    place = {"data_root": engine.data_root, "accelerator": engine.accelerator}
+    train(experiment, engine.out, **place, keep_weights=engine.keep_weights, on_nan="collapse", tell=tell)
 
 
 def _leave_with_parent() -> None:
@@ -229,10 +248,9 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {words}{place}" if words else f"{type(error).__name__}{place}"
 
 
-def available_cores() -> int:
-    """The cores that this process may use, which can be fewer than the machine has.
-
-    >>> available_cores() >= 1
-    True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def visible_gpus() -> tuple[str, ...]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES spells them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return tuple(str(number) for number in range(torch.cuda.device_count()))
+    return tuple(name for name in named.split(",") if name.strip()) if torch.cuda.device_count() else ()

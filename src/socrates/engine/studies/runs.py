@@ -2,16 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from socrates import data
+from socrates.cluster import check_engine
 from socrates.data.fingerprint import Fingerprint
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.local import LocalEngine
+from socrates.engine.studies.ray import RayEngine
 from socrates.engine.train import nothing_to_do
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import Weights
 from socrates.records import Run
+
+Engine = LocalEngine | RayEngine
 
 
 class StudyError(ChildProcessError):
@@ -30,14 +34,17 @@ def run_all(
     processes: int | None = None,
     accelerator: str = "cpu",
     keep_weights: Weights = "none",
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    per_gpu: int = 1,
     tell: Tell = to_nobody,
 ) -> list[Run]:
     """Train every experiment that is not finished yet, on all cores; returns the runs in the order asked for.
 
     An experiment that is asked for twice is trained once. A run that fails leaves the others alone: `StudyError` names
-    all failures when the rest is finished.
+    all failures when the rest is finished. The engine is a pool of processes here, or a Ray cluster at an address.
     """
-    engine = LocalEngine(Path(out), data_root, processes, accelerator, keep_weights)
+    made = engine_of(engine, Path(out), data_root, processes, accelerator, keep_weights, address, per_gpu)
     wanted = [resolve(experiment) for experiment in experiments]
     distinct = list(dict.fromkeys(wanted))
     ended: dict[Experiment, Any] = {}  # each with its Finished or Failed
@@ -47,8 +54,8 @@ def run_all(
             ended[event.experiment] = event
 
     try:
-        tell(Planned(len(distinct), sum(finished_run(engine.out, experiment) is not None for experiment in distinct)))
-        train_missing(distinct, engine, to_all(note, tell))
+        tell(Planned(len(distinct), sum(finished_run(made.out, experiment) is not None for experiment in distinct)))
+        train_missing(distinct, made, to_all(note, tell))
     finally:
         tell(Closed())
     failures = [event for event in ended.values() if isinstance(event, Failed)]
@@ -57,7 +64,29 @@ def run_all(
     return [ended[experiment].run for experiment in wanted]
 
 
-def train_missing(experiments: Iterable[Experiment], engine: LocalEngine, tell: Tell) -> None:
+def engine_of(
+    name: Literal["local", "ray"],
+    out: Path,
+    data_root: Path | None = None,
+    processes: int | None = None,
+    accelerator: str = "cpu",
+    keep_weights: Weights = "none",
+    address: str | None = None,
+    per_gpu: int = 1,
+) -> Engine:
+    """The engine of that name.
+
+    >>> engine_of("local", Path("runs"), address="auto")
+    Traceback (most recent call last):
+    ValueError: an address is that of a Ray cluster: choose the engine ray as well (--engine ray)
+    """
+    check_engine(name, address)
+    if name == "ray":
+        return RayEngine(out, data_root, processes, accelerator, keep_weights, per_gpu, address)
+    return LocalEngine(out, data_root, processes, accelerator, keep_weights, per_gpu)
+
+
+def train_missing(experiments: Iterable[Experiment], engine: Engine, tell: Tell) -> None:
     """Have the engine train what is not finished yet; each experiment is told once as Finished or as Failed."""
     missing: list[Experiment] = []
     data_now: dict[Any, Fingerprint] = {}

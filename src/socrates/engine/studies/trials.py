@@ -1,6 +1,7 @@
 """Candidates that optuna proposes, within the range of a grid: two objectives, validation error and ECE."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,21 @@ def _open(journal: Path) -> Any:
     lines = journal.read_bytes().splitlines(keepends=True) if journal.is_file() else []
     if lines and not lines[-1].endswith(b"\n"):  # its writer was stopped: optuna would write on behind half a line
         journal.write_bytes(b"".join(lines[:-1]))
-    try:
+
+    def opened() -> Any:
         storage = JournalStorage(JournalFileBackend(str(journal)))
         return optuna.create_study(
             storage=storage, study_name="tune", directions=["minimize", "minimize"], load_if_exists=True
         )
+
+    try:
+        return opened()
     except (ValueError, LookupError, TypeError, AssertionError) as error:
-        raise ValueError(
-            f"{journal} is damaged ({error}): delete it; the search starts anew, and finished runs are not repeated"
-        ) from error
+        aside = journal.with_name(f"{journal.name}.damaged")
+        journal.replace(aside)
+        warnings.warn(
+            f"{journal} is damaged ({error}) and now called {aside.name}: the search starts anew, finished runs are "
+            f"not repeated",
+            stacklevel=2,
+        )
+        return opened()

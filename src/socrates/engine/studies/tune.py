@@ -11,8 +11,7 @@ from socrates import pareto
 from socrates.engine.events import Closed, Event, Failed, Finished, Planned, Tell, to_all, to_nobody
 from socrates.engine.studies.candidates import Candidate, Grid, grid_candidates
 from socrates.engine.studies.choice import Choice, Result, Score, choose, score_of
-from socrates.engine.studies.local import LocalEngine
-from socrates.engine.studies.runs import finished_run, train_missing
+from socrates.engine.studies.runs import Engine, finished_run, train_missing
 from socrates.engine.studies.trials import OptunaSearch
 from socrates.experiment import Experiment
 from socrates.files import write_json
@@ -75,7 +74,7 @@ class Tuned:
     failures: tuple[Failed, ...] = ()
 
 
-def tune(study: Study, engine: LocalEngine, tell: Tell = to_nobody) -> Tuned:
+def tune(study: Study, engine: Engine, tell: Tell = to_nobody) -> Tuned:
     """Train what is missing, and choose; runs go below `engine.out`, the study into its own folder there.
 
     Every finished run counts, whoever trained it, and none is trained again: a study that was stopped continues.
