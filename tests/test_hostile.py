@@ -286,6 +286,13 @@ def test_nested_without_end(tmp_path, name):
         reads[name.partition(".")[0]]()
 
 
+def test_names_with_line_breaks_are_one_line(tmp_path):
+    run = Run(make_run(tmp_path, experiment("ce")))
+    (run.directory / "epochs.jsonl").write_text('{"epoch": 1, "a\\nb": "x"}\n')
+    with pytest.raises(ValueError, match=r"epochs\.jsonl, line 1 is damaged: a b of epoch 1 must be numbers$"):
+        run.epochs()
+
+
 @pytest.mark.parametrize("name", ["evaluation.json", "predictions/val-0006.npz"])
 def test_a_pipe_in_a_run_is_not_waited_for(tmp_path, name):
     run = Run(make_run(tmp_path, experiment("ce")))

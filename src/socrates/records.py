@@ -258,7 +258,8 @@ class Run:
                 records += [EpochRecord.from_json(json.loads(line))] if line else []
             except (ValueError, RecursionError) as error:
                 if number < len(lines):  # the last one has no newline after it: the writer was stopped
-                    raise ValueError(f"{path}, line {number} is damaged: {error}") from error
+                    told = " ".join(str(error).split())
+                    raise ValueError(f"{path}, line {number} is damaged: {told}") from error
         return records
 
     def epochs_until(self, last: int) -> list[EpochRecord]:
@@ -369,7 +370,8 @@ class Run:
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            words = " ".join(str(error).split())
+            words = words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
 
 
