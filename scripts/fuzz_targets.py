@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import re
 import shutil
 import struct
-import tarfile
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from hostile import Pack, Target
+from hostile import Target
+from packing import dense_mat, of_zip, sealed_png, sealed_tar, tarred, written
 from socrates import data, scaling
 from socrates.audit.read import open_predictions
 from socrates.data.download import extract
@@ -48,38 +46,6 @@ def pixels(*shape: int) -> np.ndarray[Any, Any]:
     return DRAW.integers(0, 256, shape, dtype=np.uint8)
 
 
-def written(save: Callable[..., Any], *args: Any, **options: Any) -> bytes:
-    """What a function writes into a file."""
-    stream = io.BytesIO()
-    save(stream, *args, **options)
-    return stream.getvalue()
-
-
-def zipped(entries: Mapping[str, bytes], kind: int = zipfile.ZIP_STORED) -> bytes:
-    """A zip archive."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", kind) as archive:
-        for name, body in entries.items():
-            archive.writestr(zipfile.ZipInfo(name), body, kind)
-    return stream.getvalue()
-
-
-def entries_of(body: bytes) -> dict[str, bytes]:
-    """What a zip archive holds."""
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def of_zip(body: bytes, kind: int = zipfile.ZIP_STORED, seal: Pack = bytes) -> list[tuple[bytes, Pack]]:
-    """Every entry of an archive, with what packs it among the others."""
-    entries = entries_of(body)
-
-    def pack(name: str) -> Pack:
-        return lambda part: seal(zipped({**entries, name: part}, kind))
-
-    return [(part, pack(name)) for name, part in entries.items()]
-
-
 def official(folder: Path) -> list[Target]:
     """IDX, MATLAB, CIFAR's records, archives, and the lists of Food-101."""
     from scipy.io import savemat
@@ -88,7 +54,7 @@ def official(folder: Path) -> list[Target]:
     cifar = b"".join(bytes([label]) + pixels(3072).tobytes() for label in range(3))
     content = {"X": pixels(32, 32, 3, 4), "y": np.arange(1, 5)[:, None]}
     plain, dense = (written(savemat, content, do_compression=dense) for dense in (False, True))
-    body = written(_tar, {"cifar-10-batches-bin/test_batch.bin": b"1234", "cifar-10-batches-bin/readme.html": b"5"})
+    body = written(tarred, {"cifar-10-batches-bin/test_batch.bin": b"1234", "cifar-10-batches-bin/readme.html": b"5"})
     classes = ["cake", "soup"]
     for name in ("images/cake", "images/soup", "meta"):
         (folder / "food-101" / name).mkdir(parents=True)
@@ -105,8 +71,8 @@ def official(folder: Path) -> list[Target]:
             [(idx, gzip.compress)],
         ),
         Target("CIFAR binary", folder / "test_batch.bin", lambda path: read_records([path], 1, 10), [cifar]),
-        Target("MATLAB", folder / "train_32x32.mat", read_mat, [plain, dense], [(plain, _dense_mat)]),
-        Target("tar", archive, extracted, [gzip.compress(body)], [(body, gzip.compress), (body, _sealed_tar)]),
+        Target("MATLAB", folder / "train_32x32.mat", read_mat, [plain, dense], [(plain, dense_mat)]),
+        Target("tar", archive, extracted, [gzip.compress(body)], [(body, gzip.compress), (body, sealed_tar)]),
         Target(
             "Food-101 list",
             folder / "food-101" / "meta" / "train.txt",
@@ -136,7 +102,7 @@ def own_images(folder: Path) -> list[Target]:
             as_rgb(file)
 
     return [
-        Target("image", folder / "image.png", decoded, files, [(files[0], _sealed_png), (files[-1], _sealed_png)]),
+        Target("image", folder / "image.png", decoded, files, [(files[0], sealed_png), (files[-1], sealed_png)]),
         Target("image folder", pictures / "cat" / "3.bmp", lambda _: data.load(f"folder:{pictures}"), files),
         Target("npz images", folder / "mine.npz", lambda path: data.load(f"npz:{path}"), [stored, dense], inside),
     ]
@@ -265,44 +231,6 @@ def extracted(archive: Path) -> None:
         finally:
             if [path.name for path in Path(outer).iterdir()] != ["data"] or len(list(root.iterdir())) > 1:
                 raise AssertionError("something was written outside of the folder")
-
-
-def _tar(stream: io.BytesIO, files: Mapping[str, bytes]) -> None:
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, body in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.pax_headers = len(body), {"comment": "good"}
-            archive.addfile(member, io.BytesIO(body))
-
-
-def _sealed_tar(body: bytes) -> bytes:
-    """With the right checksum in every header."""
-    blocks = [body[start : start + 512] for start in range(0, len(body), 512)]
-    for place, block in enumerate(blocks):
-        if block[257:262] == b"ustar" and len(block) == 512:
-            total = sum(block) - sum(block[148:156]) + 8 * 32
-            blocks[place] = block[:148] + b"%06o\0 " % total + block[156:]
-    return gzip.compress(b"".join(blocks))
-
-
-def _sealed_png(body: bytes) -> bytes:
-    """With the right checksum of every chunk."""
-    sealed, rest = body[:8], body[8:]
-    while len(rest) >= 12:
-        (size,) = struct.unpack(">I", rest[:4])
-        chunk, rest = rest[4 : 8 + size], rest[12 + size :]
-        sealed += struct.pack(">I", size) + chunk + struct.pack(">I", zlib.crc32(chunk))
-    return sealed + rest
-
-
-def _dense_mat(body: bytes) -> bytes:
-    """The two variables of a MATLAB file, each compressed."""
-    rest, dense = body[128:], body[:128]
-    while len(rest) >= 8:
-        size = 8 + struct.unpack("<I", rest[4:8])[0]
-        packed = zlib.compress(rest[:size])
-        dense, rest = dense + struct.pack("<2I", 15, len(packed)) + packed, rest[size:]
-    return dense
 
 
 def _parquet(parquet: Any) -> Callable[..., None]:
