@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 from scipy.io import loadmat, savemat
 
 from socrates import data, files, models, scaling
-from socrates.audit import text
+from socrates.audit import labels, text
 from socrates.audit.read import open_predictions
 from socrates.cli import output
 from socrates.contracts import Preparation
@@ -253,6 +253,14 @@ def test_lines_without_an_end_are_not_read(tmp_path, monkeypatch, name):
     (tmp_path / name).write_bytes(gzip.compress(body) if name.endswith("gz") else body)
     with pytest.raises(ValueError, match=rf"{name} has a (first )?line of more than 16 MB"):
         open_predictions(tmp_path / name)
+
+
+def test_labels_that_unfold_too_far_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(labels, "MOST_BYTES", 1000)
+    (tmp_path / "a.csv").write_text("p0,p1\n0.5,0.5\n")
+    (tmp_path / "labels.csv.gz").write_bytes(gzip.compress(b"label\n" + b"0\n" * 5000))
+    with pytest.raises(ValueError, match=r"labels\.csv\.gz holds more than 1,000 bytes: expected one label a line"):
+        open_predictions(tmp_path / "a.csv", labels=tmp_path / "labels.csv.gz")
 
 
 def test_a_column_without_a_name_is_a_column(tmp_path):

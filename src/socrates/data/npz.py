@@ -90,6 +90,7 @@ def read_names(content: Content, num_classes: int) -> list[str]:
 def npz_counts(path: Path) -> dict[str, int]:
     """How many labels each part of a file has."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+        refuse_bomb(content.zip, path)
         names = {"train": "y_train" if "y_train" in content.files else "labels", "test": "y_test", "val": "y_val"}
         return {part: len(content[name]) for part, name in names.items() if name in content.files}
 
