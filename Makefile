@@ -1,6 +1,7 @@
 # make demo: set up and run the main job.  make test: set up and run every check.  make test-slow: the few long tests.
 # make test-thorough: long ones of which others check the same at less cost.  make mutants: do the tests notice changed
-# code?  make chaos: are runs that are killed and damaged survived?  make loc: lines of code by folder.
+# code?  make chaos: are runs that are killed and damaged survived?  make fuzz: does any file break a reader?
+# make loc: lines of code by folder.
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.
@@ -10,7 +11,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # One more than there are cores: some tests wait for processes of their own.
 WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test test-slow test-thorough lint types pytest mutants chaos loc bench clean
+.PHONY: demo test test-slow test-thorough lint types pytest mutants chaos fuzz loc bench clean
 .DEFAULT_GOAL := test
 
 .venv/dev: pyproject.toml constraints.txt
@@ -55,6 +56,9 @@ mutants: .venv/dev
 
 chaos: .venv/dev
 	$(BIN)/python scripts/chaos.py
+
+fuzz: .venv/dev
+	nice $(BIN)/python scripts/fuzz.py --write
 
 loc: .venv/dev
 	$(BIN)/python scripts/lines_of_code.py

@@ -27,7 +27,7 @@ FOUNDATIONS = {"abstention", "losses", "metrics", "scaling", "pareto"}
 LAYERS = {
     "names": set(),
     "files": set(),
-    "data": {"contracts", "names"},
+    "data": {"contracts", "files", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
     "experiment": {"contracts", "data", "methods", "models", "names"},

@@ -1,9 +1,10 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all; and what keeps files from outside, and names in ours, from harm."""
 
 import contextlib
 import errno
 import json
 import os
+import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,36 @@ def named_errors(path: Path) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full: free some space" if full else error.strerror or str(error)
         raise OSError(f"{path} could not be written: {reason}") from error
+
+
+UNFOLDED, RATIO = 1 << 30, 100  # bytes that any archive may unfold to; and how many times its own size
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
+
+
+def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raise if a zip archive, such as an .npz, would unfold to more than a gigabyte and a hundred times its size.
+
+    >>> import io, tempfile
+    >>> path = Path(tempfile.mkdtemp(), "small.npz")
+    >>> with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    ...     archive.writestr("zeros", bytes(10_000))
+    ...     refuse_bomb(archive, path)
+    """
+    unfolded, size = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
+    if unfolded > max(UNFOLDED, RATIO * size):
+        raise ValueError(
+            f"its {size:,} bytes unfold to {unfolded:,}, more than {RATIO} times as many: if that is meant, save it "
+            f"uncompressed"
+        )
+
+
+def no_formula(field: Any) -> Any:
+    """As it is, unless it is a text that a spreadsheet would take for a formula: that gets an apostrophe before it.
+
+    >>> no_formula("=SUM(A1)"), no_formula("CE"), no_formula(-1.0)
+    ("'=SUM(A1)", 'CE', -1.0)
+    """
+    return f"'{field}" if isinstance(field, str) and field.startswith(FORMULA) else field
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -9,15 +9,18 @@ import dataclasses
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from . import models
 from .abstention import Certificate, certify
@@ -330,7 +333,15 @@ def load(
         {key.removeprefix(f"{kind}."): value for key, value in tensors.items() if key.startswith(f"{kind}.")}
         for kind in ("model", "scalers")
     )
-    module = _built(about, model, trust_code, file)
+    try:
+        values = sum(value.numel() for value in weights.values())
+        if wrong := [name for name, value in about.options.items() if type(value) is int and value > values]:
+            raise ValueError(f"its {wrong[0]} is {about.options[wrong[0]]}, but it has {values} weights")
+        with _no_larger(2 * len(weights), 2 * values):
+            module = _built(about, model, trust_code, file)
+    except (RuntimeError, LookupError, TypeError, OverflowError, ValueError) as error:
+        told = " ".join(str(error).split())
+        raise ValueError(told if str(file) in told else f"{file} describes no model to build: {told}") from error
     try:
         floats = {key: value.float() if value.is_floating_point() else value for key, value in weights.items()}
         module.load_state_dict(floats)
@@ -371,7 +382,7 @@ def read_file(file: Path) -> tuple[Description, dict[str, Tensor]]:
         if written not in (None, checksum(told, tensors)):
             raise ValueError("its checksum is wrong, it is damaged: restore it, or train the run again")
         return about, tensors
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         told = error if isinstance(error, ValueError) else "it has no description of one"
         raise ValueError(f"{file} is no model that this version of socrates wrote: {told}") from error
 
@@ -414,6 +425,24 @@ def model_file(path: Path) -> Path:
     if not (path / "finished.json").is_file():
         raise ValueError(f"{path} is not finished: train it to its end first, by the same command")
     raise ValueError(f"{path} is finished but keeps no weights: train it again with --again --keep-weights full")
+
+
+@contextmanager
+def _no_larger(tensors: int, values: int) -> Iterator[None]:
+    """While it is entered, refuse to build modules of more parameters: a file's options can ask for any size."""
+    thread, left = get_ident(), [tensors, values]
+
+    def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if get_ident() == thread and parameter is not None:
+            left[0], left[1] = left[0] - 1, left[1] - parameter.numel()
+            if min(left) < 0:
+                raise ValueError("its options ask for a larger one than it has weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _built(about: Description, model: Any, trust_code: bool, file: Path) -> nn.Module:

@@ -32,7 +32,16 @@ from numpy.typing import NDArray
 
 from socrates.data.fingerprint import Fingerprint
 from socrates.experiment import CHOICES, Experiment, Part, Value, resolve
-from socrates.files import named_errors, replace_text, replacing, to_json, with_checksum, without_checksum, write_json
+from socrates.files import (
+    named_errors,
+    refuse_bomb,
+    replace_text,
+    replacing,
+    to_json,
+    with_checksum,
+    without_checksum,
+    write_json,
+)
 
 Array = NDArray[Any]
 Read = TypeVar("Read")
@@ -247,9 +256,10 @@ class Run:
         for number, line in enumerate(lines, start=1):
             try:
                 records += [EpochRecord.from_json(json.loads(line))] if line else []
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if number < len(lines):  # the last one has no newline after it: the writer was stopped
-                    raise ValueError(f"{path}, line {number} is damaged: {error}") from error
+                    told = " ".join(str(error).split())
+                    raise ValueError(f"{path}, line {number} is damaged: {told}") from error
         return records
 
     def epochs_until(self, last: int) -> list[EpochRecord]:
@@ -287,7 +297,10 @@ class Run:
         """Logits and labels of a split at an epoch."""
         path = self.predictions_path(split, epoch)
         try:
+            if path.exists() and not path.is_file():
+                raise ValueError("it is no file")
             with open(path, "rb") as file, np.load(file) as stored:
+                refuse_bomb(stored.zip, path)
                 return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
@@ -348,14 +361,17 @@ class Run:
         """What `make` makes of a JSON file; a damaged one is named, with what to do."""
         path = self.directory / name
         try:
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise ValueError("it is no file")
             plain = json.loads(path.read_text())
             made = make({key: plain[key] for key in plain if key != "checksum"} if isinstance(plain, dict) else plain)
             without_checksum(plain)  # not before: what is wrong with it says more
             return made
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            words = " ".join(str(error).split())
+            words = words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"
             raise ValueError(f"{path} is damaged ({words}){advice}") from error
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from socrates.files import refuse_bomb
 from socrates.metrics.predictions import Array
 
 from .columns import LABEL, VALUES
 from .reader import FIRST_ROWS, Part, Reader, batch_rows, readable, suffix_of
 from .table import Coded, Column, Table
 
+MOST_CLASSES = 1_000_000
 CLASSES = ("classes", "class_names")
 PREDICTIONS = (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
 UNNAMED = "values"  # what the one array of an NPY file is called
@@ -28,8 +30,11 @@ class ArrayReader(Reader):
         names = next((arrays.pop(name) for name in CLASSES if name in arrays), None)
         count = arrays.get("num_classes")
         if names is not None:
-            self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
+            with readable(path, SystemError):  # letters that there are not
+                self.classes = tuple(map(str, _decoded(np.ravel(names)).tolist()))
         elif count is not None and count.ndim == 0 and count.dtype.kind in "iu":
+            if count > MOST_CLASSES:
+                raise ValueError(f"{path}: num_classes is {count}, expected at most {MOST_CLASSES:,}")
             self.classes = tuple(map(str, range(int(count))))
         arrays = {name: array for name, array in arrays.items() if array.ndim in (1, 2)}
         if not arrays:
@@ -45,14 +50,17 @@ class ArrayReader(Reader):
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
         """What the file holds; an NPY file stays on the disk until its rows are read."""
-        with readable(self.path, ValueError):
+        with readable(self.path, Exception):  # numpy and zipfile raise many kinds for a damaged file
             if suffix_of(self.path) == ".npy":
                 return {UNNAMED: np.load(self.path, mmap_mode="r" if self.path.stat().st_size else None)}
             found: dict[str, Array] = {}
             with open(self.path, "rb") as file, np.load(file) as stored:
+                refuse_bomb(stored.zip, self.path)
                 for name in stored.files:
                     try:
-                        found[name] = stored[name]
+                        array = stored[name]
+                        if isinstance(array, np.ndarray):  # else an entry that numpy did not write
+                            found[name] = array
                     except ValueError:  # Python objects, which do not matter if they are something else
                         if name.lower() in PREDICTIONS:
                             raise

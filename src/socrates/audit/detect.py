@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -158,10 +159,10 @@ def _of_each_class(sight: _Sight) -> Layout | None:
         worded = [name for name in found if found[name][2]]
         aside = next((name for name in worded if _class_of(name).lower() in UNKNOWN), aside)
         if len(numbered) > 1:
-            missing = set(range(int(found[numbered[0]][1]), int(found[numbered[-1]][1]) + 1))
-            missing -= {int(found[name][1]) for name in numbered}
-            if missing:
-                raise ValueError(f"there are columns {numbered[0]} to {numbered[-1]}, but none of class {min(missing)}")
+            there = [int(found[name][1]) for name in numbered]
+            missing = next((one + 1 for one, other in pairwise(there) if other > one + 1), None)
+            if missing is not None:
+                raise ValueError(f"there are columns {numbered[0]} to {numbered[-1]}, but none of class {missing}")
             return _of_columns(sight, kind, numbered, aside)
         worded = [name for name in worded if name != aside]
         if len(worded) > 1 and (kind == "logits" or sight.sum_to_1(worded, aside)):

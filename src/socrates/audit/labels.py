@@ -13,6 +13,8 @@ from .reader import Reader, readable
 from .table import MISSING, Coded
 from .text import CsvReader, opened
 
+MOST_BYTES = 1_000_000_000
+
 
 def read_labels(path: Path, reader: Reader | None) -> Coded:
     """All labels of a file: its column of labels, or its only one. Text without columns is read as one label a line.
@@ -25,7 +27,10 @@ def read_labels(path: Path, reader: Reader | None) -> Coded:
     """
     if reader is None or (isinstance(reader, CsvReader) and len(reader.names) == 1):
         with readable(path), opened(path) as file:
-            lines = [line.strip().strip('"') for line in file.read().decode("utf-8-sig").splitlines()]
+            content = file.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise ValueError(f"{path} holds more than {MOST_BYTES:,} bytes: expected one label a line")
+            lines = [line.strip().strip('"') for line in content.decode("utf-8-sig").splitlines()]
         return Coded.of(lines[1:] if _is_header(lines) else lines)
     names = list(reader.first_rows())
     name = next((name for name in names if name.lower() in LABEL), names[0] if len(names) == 1 else None)

@@ -79,8 +79,8 @@ class Source:
     def batches(self, part: Part = ()) -> Iterator[Rows]:
         """The rows of a part."""
         layout, total = self.layout, 0
-        numbers = [name for name in (*layout.columns, layout.weight) if name]
-        words = [name for name in (layout.label, layout.correct, *layout.carried) if name]
+        numbers = [name for name in (*layout.columns, layout.weight) if name is not None]
+        words = [name for name in (layout.label, layout.correct, *layout.carried) if name is not None]
         for table in self.reader.tables(part, numbers, words):
             total += len(table.positions) + len(table.broken)
             if self.labels is None or total <= len(self.labels):
@@ -90,7 +90,8 @@ class Source:
 
     def _rows(self, table: Table) -> Rows:
         layout = self.layout
-        words = _words(table, layout.label or layout.correct) if self.labels is None else self.labels[table.positions]
+        told = layout.correct if layout.label is None else layout.label
+        words = _words(table, told) if self.labels is None else self.labels[table.positions]
         values, labels = _values(table, layout), _class_numbers(table, layout, words)
         weight = None if layout.weight is None else _floats(table.columns[layout.weight], is_matrix=False)
         faults, rounded = faults_of(values, labels, weight, layout)

@@ -36,7 +36,10 @@ class CsvReader(Reader):
         need_arrow(path)
         self.path = path
         with readable(path), opened(path) as file:
-            header = file.readline().decode("utf-8-sig").strip("\r\n")
+            line = file.readline(LONGEST_ROW)
+            if len(line) == LONGEST_ROW:
+                raise ValueError(f"{path} has a first line of more than 16 MB: is it a table?")
+            header = line.decode("utf-8-sig").strip("\r\n")
         if not header.strip():
             raise ValueError(f"{path} has no first line: expected the names of the columns, then a row a line")
         if "\r" in header:
@@ -64,8 +67,9 @@ class CsvReader(Reader):
                 filled = block.filled
                 rows, lines = row + np.cumsum(filled) - 1, line + np.searchsorted(block.breaks, block.starts)
                 read = np.ones(len(lines), np.bool_)
-                read[[number - 1 for number in broken]] = False
-                if any(len(column) != read.sum() for column in columns.values()):
+                divided = max(broken, default=0) <= len(lines)  # pyarrow also ends rows by carriage returns
+                read[[number - 1 for number in broken if divided]] = False
+                if not divided or any(len(column) != read.sum() for column in columns.values()):
                     what = "are quotation marks closed, and do lines end by a line feed?"
                     raise ValueError(f"{self.path}: lines {line} to {lines[-1]} do not divide into rows: {what}")
                 if not filled.all():
@@ -114,6 +118,7 @@ class CsvReader(Reader):
         from pyarrow import csv as arrow_csv
 
         broken: dict[int, str] = {}
+        data.decode()  # or pyarrow complains of every row that is both too short and no UTF-8, past all handlers
 
         def skip(row: Any) -> str:
             broken[row.number] = f"has {row.actual_columns} fields, expected {row.expected_columns}"
@@ -196,7 +201,7 @@ class JsonReader(Reader):
         """Objects, their numbers and lines, and what the other lines are, some megabytes at a time."""
         row, line = 0, 0
         with readable(self.path), opened(self.path) as file:
-            while texts := file.readlines(BLOCK_BYTES):
+            while texts := _lines(file, self.path):
                 rows, places, broken = list[dict[str, Any]](), list[tuple[int, int]](), dict[int, str]()
                 for text in texts:
                     line += 1
@@ -204,7 +209,7 @@ class JsonReader(Reader):
                         continue
                     try:
                         value = json.loads(text)
-                    except ValueError:
+                    except (ValueError, RecursionError):
                         value = None
                     if isinstance(value, dict):
                         rows.append(value)
@@ -213,3 +218,14 @@ class JsonReader(Reader):
                         broken[line] = "is no JSON object"
                     row += 1
                 yield rows, places, broken
+
+
+def _lines(file: BinaryIO, path: Path) -> list[bytes]:
+    """The next lines of a file, some megabytes of them."""
+    lines, size = list[bytes](), 0
+    while size < BLOCK_BYTES and (line := file.readline(LONGEST_ROW)):
+        if len(line) == LONGEST_ROW:
+            raise ValueError(f"{path} has a line of more than 16 MB: expected a JSON object a line")
+        lines.append(line)
+        size += len(line)
+    return lines

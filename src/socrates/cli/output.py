@@ -1,13 +1,36 @@
 """What a person reads: lines that are never broken into several, nor taken for markup, whatever a path holds."""
 
+import re
 import textwrap
+from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-console = Console(highlight=False)
-errors = Console(highlight=False, stderr=True)
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class PlainConsole(Console):
+    """A console to which no name can give commands: characters that control a terminal or turn its text are shown.
+
+    >>> PlainConsole(width=40).print("a\x1b[2Jb", markup=False)
+    a�[2Jb
+    """
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        for part in super().render(renderable, options):
+            yield (
+                part
+                if part.control or not CONTROL.search(part.text)
+                else part._replace(text=CONTROL.sub("�", part.text))
+            )
+
+
+console = PlainConsole(highlight=False)
+errors = PlainConsole(highlight=False, stderr=True)
 
 
 def show(text: object, label: str = "", style: str = "bold") -> None:

@@ -6,7 +6,6 @@ import os
 import sys
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 THREADS = min(8, os.cpu_count() or 1)  # that read files
+UNFOLDED, RATIO = 1_000_000_000, 20  # bytes that any archive may unfold to; and how many times its own size
+LEAST = 4096  # bytes that any member takes on a disk, if it is a folder or an empty file
+WORDS = 1 << 20  # bytes of a member's name or notes, which are read at once
+NOTES = (*tarfile.GNU_TYPES[:2], tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
@@ -154,13 +157,30 @@ def hashed(path: Path, algorithm: str = "sha256") -> str:
     return digest.hexdigest()
 
 
+class Member(tarfile.TarInfo):
+    """A member of an archive whose names and notes are short: they are read into memory whatever size they declare."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Any:
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in NOTES and not 0 <= made.size <= WORDS:
+            raise tarfile.ReadError(f"a name or note of {made.size:,} bytes, expected at most {WORDS:,}")
+        return made
+
+
 def extract(archive: Path, root: Path, folder: str) -> None:
     """Extract the `folder` of a tar archive into `root`: all of it or nothing.
 
-    What is not a plain file or folder under `folder`, such as a link, a device or a path that leaves it, is refused.
+    What is not a plain file or folder under `folder`, such as a link, a device or a path that leaves it, is refused. So
+    is what unfolds to more than a gigabyte and twenty times the archive: a data set's is compressed to a half at most.
     """
+    most, unfolded = max(UNFOLDED, RATIO * archive.stat().st_size), 0
 
     def checked(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+        nonlocal unfolded
+        unfolded += max(member.size, LEAST)
+        if unfolded > most:
+            raise ValueError(f"{member.name!r} makes it unfold to more than {most:,} bytes")
         if PurePosixPath(member.name).parts[:1] not in ((), (folder,)):
             raise ValueError(f"{member.name!r} lies outside of {folder}/")
         if not member.isfile() and not member.isdir():
@@ -169,14 +189,15 @@ def extract(archive: Path, root: Path, folder: str) -> None:
 
     with tempfile.TemporaryDirectory(prefix=".extracting-", dir=root) as temporary:
         try:
-            with tarfile.open(archive, "r:*") as tar:
+            with tarfile.open(archive, "r:*", tarinfo=Member) as tar:
                 tar.extractall(temporary, filter=checked)
         except (tarfile.FilterError, ValueError) as error:
             raise DataCorrupt(f"{archive}: the member {error}; nothing was extracted") from error
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        except Exception as error:  # of many kinds for a damaged archive
             if isinstance(error, OSError) and error.errno in OF_THE_DISK:
                 raise OSError(error.errno, f"{archive} cannot be extracted: {error.strerror}", str(root)) from error
-            raise DataCorrupt(f"{archive}: not a whole archive ({error}): delete it and try again") from error
+            told = " ".join(str(error).split())
+            raise DataCorrupt(f"{archive}: not a whole archive ({told}): delete it and try again") from error
         found = Path(temporary) / folder
         if not found.is_dir():
             raise DataCorrupt(f"{archive}: there is no folder {folder} in it: it is another archive")

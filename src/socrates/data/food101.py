@@ -16,7 +16,11 @@ def read_lines(path: Path) -> list[str]:
     """The lines of a list of the data set."""
     if not path.is_file():
         raise DataNotFound(f"{path} is missing: delete the folder {path.parent.parent} to have it fetched again")
-    lines = path.read_text().split()
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except UnicodeDecodeError as error:
+        advice = f"delete the folder {path.parent.parent} to have it fetched again"
+        raise DataCorrupt(f"{path}: damaged ({error}): {advice}") from error
     if not lines:
         raise DataCorrupt(f"{path}: the list is empty")
     return lines

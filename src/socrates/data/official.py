@@ -12,6 +12,7 @@ from socrates.contracts import Splits
 
 from .augment import Transform
 from .download import FILES, DataCorrupt, DataNotFound, fetch, fetch_extracted
+from .matlab import read_arrays
 from .resident import Arrays, resident_splits
 from .splits import noisy_labels, stratified_subset
 
@@ -35,6 +36,9 @@ def read_records(paths: Sequence[Path], num_labels: int, num_classes: int) -> Ar
     for path in paths:
         if not path.is_file():
             raise DataNotFound(f"{path} is missing: delete the folder {path.parent} to have it fetched again")
+        if path.stat().st_size > LARGEST:
+            size = path.stat().st_size
+            raise DataCorrupt(f"{path}: {size:,} bytes, expected at most {LARGEST:,}: it is another file")
         content = np.fromfile(path, np.uint8)
         if content.size == 0 or content.size % length:
             raise DataCorrupt(
@@ -88,15 +92,13 @@ def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = 
 
 def read_mat(path: Path) -> Arrays:
     """Images and labels of SVHN's files: X (32, 32, 3, N) and y (N, 1) in 1 to 10, where 10 is the digit 0."""
-    from scipy.io import loadmat
-
     with path.open("rb") as file:
         header = file.read(128)
     if len(header) < 128 or not header.startswith(b"MATLAB 5.0"):
         raise DataCorrupt(f"{path}: the header is not that of a MATLAB 5.0 file: the file is damaged or another one")
     try:
-        content = loadmat(path, variable_names=["X", "y"])
-    except Exception as error:  # the reader raises many kinds on damaged files
+        content = read_arrays(path, ("X", "y"), LARGEST)
+    except (ValueError, zlib.error) as error:
         raise DataCorrupt(f"{path}: truncated or damaged ({error}); delete it to have it downloaded again") from error
     images, labels = content.get("X"), content.get("y")
     if images is None or labels is None:
@@ -132,7 +134,11 @@ def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
                 )
             shape = tuple(np.frombuffer(header, ">u4", dims, offset=4).tolist())
             size = int(np.prod(shape, dtype=object))
-            content = file.read(min(size, LARGEST) + 1)  # and no more, whatever the file would unfold to
+            if size > LARGEST:
+                raise DataCorrupt(
+                    f"{path}: the sizes {shape} take {size:,} bytes, expected at most {LARGEST:,}: truncated or damaged"
+                )
+            content = file.read(size + 1)  # and no more, whatever the file would unfold to
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataCorrupt(f"{path}: truncated or damaged ({error}); delete it to have it downloaded again") from error
     if len(content) != size or size == 0:

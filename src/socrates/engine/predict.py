@@ -22,7 +22,7 @@ from torch import Tensor
 from socrates.data.folder import SUFFIXES, class_names, is_image, list_images
 from socrates.data.streamed import as_rgb, centre_crop, opened
 from socrates.experiment import check_whole
-from socrates.files import replacing
+from socrates.files import no_formula, replacing
 from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
 WORKERS = 8
@@ -168,9 +168,9 @@ def writing(path: Path | None, predictor: Predictor) -> Iterator[Write]:
 @contextmanager
 def _csv(file: Any, names: list[str]) -> Iterator[Write]:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    writer = csv.DictWriter(text, names)
-    writer.writeheader()
-    yield writer.writerows
+    writer = csv.writer(text)
+    writer.writerow(map(no_formula, names))
+    yield lambda rows: writer.writerows([no_formula(row.get(name, "")) for name in names] for row in rows)
     text.detach()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from socrates.files import replacing
+from socrates.files import no_formula, replacing
 
 from .markup import markup
 
@@ -20,7 +20,6 @@ Place = Literal["best", "second"]
 Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
 DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def to_csv(table: Table) -> str:
         for column, cell in zip(columns, row.cells, strict=True):
             lines.append([*row.keys, column, *_csv_fields(cell), *remark.values()])
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(map(_csv_safe, line) for line in lines)
+    csv.writer(stream, lineterminator="\n").writerows(map(no_formula, line) for line in lines)
     return stream.getvalue()
 
 
@@ -239,12 +238,3 @@ def _csv_fields(cell: Cell | str) -> list[Any]:
         return ["", "", "", "", "", cell]
     numbers = ["" if math.isnan(value) else float(value) for value in (cell.mean, cell.std)]
     return [*numbers, cell.n or "", cell.emphasis or "", cell.mark, ""]
-
-
-def _csv_safe(field: Any) -> Any:
-    """As it is, unless it is a text that a spreadsheet would take for a formula.
-
-    >>> _csv_safe("=SUM(A1)"), _csv_safe("CE"), _csv_safe(-1.0)
-    ("'=SUM(A1)", 'CE', -1.0)
-    """
-    return f"'{field}" if isinstance(field, str) and field.startswith(FORMULA) else field

@@ -87,6 +87,10 @@ def _read(path: Path) -> Scaler:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is not an .npz of several arrays")
         file.seek(0)
+        with zipfile.ZipFile(file) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+                raise ValueError("it unfolds to more than it is, which save never writes")
+        file.seek(0)
         arrays: dict[str, Any] = dict(np.load(file, allow_pickle=False))
     if ABOUT not in arrays:
         raise ValueError("it holds other arrays")
