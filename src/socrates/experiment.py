@@ -145,6 +145,8 @@ class Experiment:
     True
     >>> experiment.name
     'digits-mlp-socrates-gamma1.0-seed3-...'
+    >>> replace(experiment, precision="32") == experiment
+    True
     """
 
     dataset: Part
@@ -166,6 +168,8 @@ class Experiment:
             check_whole(name, getattr(self, name), above=0)
         if self.num_train is not None:
             check_whole("num_train", self.num_train, above=0)
+        if self.precision in ("32", "64"):  # as Fabric spells them too
+            object.__setattr__(self, "precision", f"{self.precision}-true")
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("choose", self.choose, CHOICES)
         if self.certify is not None and not 0 < check_finite("certify", self.certify) < 1:

@@ -74,7 +74,7 @@ class Training:
     num_train: int | None = None  # Take a stratified subset of the training data.
     num_bins: int = 15  # Bins of the calibration metrics; the paper's recipes use 10.
     keep_every: int = 25  # Logits of val and test are kept at these epochs, and at the last.
-    # A Lightning Fabric precision: 32-true, bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true.
+    # A Lightning Fabric precision: 32-true (or 32), bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true.
     precision: str = "32-true"
     # Which epoch's model is kept and evaluated: the last, or the best on validation data by this number; refinement is
     # the NLL after temperature scaling.
