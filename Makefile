@@ -44,11 +44,12 @@ pytest: .venv/dev
 	scripts/install-chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+# Only the files that have such tests: each process would import all others too.
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist load -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist load -m slow $$(grep -l mark.slow tests/test_*.py)
 
 test-thorough: .venv/dev
-	$(BIN)/python -m pytest -n auto --dist load -m thorough
+	$(BIN)/python -m pytest -n auto --dist load -m thorough $$(grep -l mark.thorough tests/test_*.py)
 
 mutants: .venv/dev
 	$(BIN)/python scripts/mutants.py

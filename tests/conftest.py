@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import zlib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from lightning_utilities.core import imports as lightning_imports
+from packaging.version import Version
 from processes import Started
 
 torch.set_num_threads(1)
@@ -27,6 +31,16 @@ settings.register_profile("explore", **PATIENT)
 settings.load_profile("steady")
 
 
+def compare_version(package, compare, version, use_base_version=False, *, by_import=lightning_imports.compare_version):
+    """By metadata: lightning_fabric would import torchmetrics, and that transformers, 3 seconds of each process."""
+    if package != "torchmetrics":
+        return by_import(package, compare, version, use_base_version)
+    return compare(Version(metadata.version(package)), Version(version))
+
+
+lightning_imports.compare_version = compare_version
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """pytest-randomly does this for Python and numpy: no test sees what another one drew."""
@@ -38,6 +52,16 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     """The order and the randomness of a failure can be had again; `-q` hides the seed otherwise."""
     if exitstatus == pytest.ExitCode.TESTS_FAILED and hasattr(config.option, "randomly_seed"):
         terminalreporter.write_line(f"the same order again: --randomly-seed={config.option.randomly_seed}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_to_import(tmp_path_factory):
+    """The processes that tests start do without torchmetrics, as where lightning itself is not installed."""
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "torchmetrics.py").write_text("raise ImportError('left out: it takes seconds to import')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +117,16 @@ def few_scalers():
 def no_figures(monkeypatch):
     """Most of the time of a report is spent on figures: for tests of its tables, its page and its words."""
     monkeypatch.setattr("socrates.report.write.write_figures", lambda *_: [])
+
+
+@pytest.fixture
+def no_fonts(monkeypatch):
+    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in it."""
+
+    def write_none(file):
+        file.writeObject(file.fontObject, {})
+
+    monkeypatch.setattr("matplotlib.backends.backend_pdf.PdfFile.writeFonts", write_none)
 
 
 @pytest.fixture

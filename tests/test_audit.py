@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     lines = [f"{c:.6f},{int(r)},{'day' if i % 3 else 'night'}" for i, (c, r) in enumerate(zip(top, right, strict=True))]
     (folder / "answers.csv").write_text("\n".join(["confidence,correct,time", *lines]))
     return {path.stem: path for path in folder.iterdir()}
+
+
+def hasten(patch: pytest.MonkeyPatch) -> None:
+    """Most of the time of an audit is spent on scalers and draws: for tests of all else, one and few."""
+    patch.setattr(scaling, "candidates", lambda *_: {"temperature": scaling.TemperatureScaling()})
+    patch.setattr(metrics, "calibration_test", partial(metrics.calibration_test, num_draws=200))
+    patch.setattr("socrates.audit.judge.NUM_RESAMPLES", 200)
+
+
+@pytest.fixture
+def hastened(monkeypatch):
+    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +108,7 @@ def test_the_scaler_to_use_mends_what_is_broken_and_is_measured_on_rows_it_never
     assert made.after["ece"] < 0.5 * made.before["ece"]
     assert made.parts["nll"].calibration == pytest.approx(made.before["nll"] - made.after["nll"], abs=1e-6)
     assert made.scaler is not None
+    assert made.winner == "temperature"
     assert abs(both.files[0].recalibrated.parts["nll"].calibration) < 0.01
 
 
@@ -107,6 +121,7 @@ def test_files_are_compared_on_the_same_rows(both):
     assert by_metric["ece"].low <= by_metric["ece"].value <= by_metric["ece"].high
 
 
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize(("num_rows", "why"), [(35, "different rows"), (30, "different labels")])
 def test_other_rows_are_not_compared(tmp_path, num_rows, why):
     np.savez(tmp_path / "some.npz", **calibrated(30, 3))
@@ -130,6 +145,7 @@ def written(files, tmp_path_factory):
     out = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(out)
+        hasten(patch)
         assert main(["audit", str(files["honest"]), str(files["boastful"]), "--out", "page"]) == 0
     return out / "page"
 
@@ -152,6 +168,7 @@ def test_the_winner_is_saved_and_can_be_used(written, files):
     assert metrics.ece(scaled, labels) < 0.5 * metrics.ece(probs, labels)
 
 
+@pytest.mark.usefixtures("hastened")
 def test_json_stands_alone_on_standard_output(files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["audit", str(files["boastful"]), "--json"]) == 0
@@ -207,6 +224,7 @@ def test_a_limit_that_is_none_is_one_line_before_anything_is_read(capsys, limit,
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hastened")
 def test_pipelines_can_rely_on_the_exit_status(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--fail-above", "ece=0.05"]) == 1
     said = capsys.readouterr()
@@ -214,11 +232,13 @@ def test_pipelines_can_rely_on_the_exit_status(files, capsys):
     assert json.loads(said.out)["label"] == "answers"
 
 
+@pytest.mark.usefixtures("hastened")
 def test_a_limit_on_what_cannot_be_computed_fails(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--fail-above", "nll=1"]) == 1
     assert "nll cannot be computed from confidence" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hastened")
 def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
     (tmp_path / "some.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.2,nan\n1,0.4,0.6\n0,0.7,0.3\n")
     assert main(["audit", str(tmp_path / "some.csv"), "--json"]) == 0
@@ -229,6 +249,7 @@ def test_bad_rows_are_left_out_and_named_or_refused(tmp_path, capsys):
     assert "line 3" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hastened")
 def test_a_handful_of_rows_is_judged_without_a_scaler(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("few.csv").write_text("label,p0,p1\n0,0.9,0.1\n1,0.4,0.6\n0,0.7,0.3\n")
@@ -268,6 +289,7 @@ def test_names_of_files_are_left_as_they_are():
         assert in_flags(name) == name
 
 
+@pytest.mark.usefixtures("hastened")
 def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
     found = calibrated(60, 4)
     probs, labels = found["probs"], found["labels"] % 3
@@ -283,6 +305,7 @@ def test_an_unknown_column_is_read_as_told(tmp_path, capsys):
     assert values["abstain"] == pytest.approx(metrics.ece(top))
 
 
+@pytest.mark.usefixtures("hastened")
 def test_weights_count(tmp_path, capsys):
     found = calibrated(200, 3, sharper=1.5)
     weight = np.random.default_rng(0).integers(0, 4, 200)
@@ -308,12 +331,14 @@ def test_the_folder_that_one_is_in_has_a_name(tmp_path, monkeypatch):
     assert labels_of(["."]) == labels_of(["below/.."]) == ["parts"]
 
 
+@pytest.mark.usefixtures("hastened")
 def test_json_has_no_numbers_that_json_does_not_know(files, capsys):
     assert main(["audit", str(files["answers"]), "--json", "--group", "time"]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert all(math.isfinite(gap["gap"]) for gap in found["groups"]["time"])
 
 
+@pytest.mark.usefixtures("hastened")
 def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     found = calibrated(300, 3)
     found["probs"] = np.where(found["probs"] < 0.2, 0, found["probs"])
@@ -329,6 +354,7 @@ def test_probabilities_of_zero_are_counted_and_told(tmp_path, capsys):
     assert interval.low < made.files[0].values["nll"] < interval.high
 
 
+@pytest.mark.usefixtures("hastened")
 def test_an_audit_of_a_sample_says_so(files, capsys):
     made = audit([files["honest"]], measuring={"sample": 400})
     (found,) = made.files
@@ -340,6 +366,7 @@ def test_an_audit_of_a_sample_says_so(files, capsys):
         assert found.values["ece"] == pytest.approx(metrics.ece(arrays["probs"], arrays["labels"]))
 
 
+@pytest.mark.usefixtures("hastened")
 def test_groups_of_weighted_rows_are_those_of_all_rows(tmp_path, capsys):
     found = calibrated(600, 3, sharper=2)
     weight, site = 1 + np.arange(600) % 4, np.array(["north", "south"])[np.arange(600) % 7 // 4]
@@ -357,6 +384,7 @@ def json_of(capsys, *words: object) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("hastened")
 def test_a_label_of_probability_0_counts_everywhere_as_much_and_is_told(tmp_path, capsys):
     found = calibrated(400, 3)
     np.savez(tmp_path / "hard.npz", probs=np.eye(3)[found["probs"].argmax(axis=1)], labels=found["labels"])
@@ -378,6 +406,7 @@ def test_masked_logits_are_judged(tmp_path, capsys):
     assert len(said["scalers"]) > 3
 
 
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize(("rows", "why"), [(1, "1 row is too few"), (100, "all rows to fit a scaler on are of one")])
 def test_why_no_scaler_was_tried_is_the_reason(tmp_path, capsys, rows, why):
     np.savez(tmp_path / "same.npz", probs=calibrated(rows, 3)["probs"], labels=np.ones(rows, int))
@@ -391,6 +420,7 @@ def test_a_scaler_that_may_be_chance_is_not_recommended(tmp_path, capsys):
     assert said["scaler_to_use"] == "none"
 
 
+@pytest.mark.usefixtures("hastened")
 def test_files_are_paired_without_the_rows_that_are_bad_in_one(files, tmp_path):
     with np.load(files["honest"]) as stored:
         arrays = dict(stored)

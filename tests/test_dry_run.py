@@ -148,7 +148,7 @@ def test_trying_leaves_threads_and_randomness_alone():
 
 
 def test_the_summary_has_a_line_for_each_recipe(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(dry_run, "forecast", partial(forecast, patience=1.0))
+    monkeypatch.setattr(dry_run, "forecast", partial(forecast, patience=0.1))
     code, text = run("reproduce", "all", "--seeds", "1", "--dry-run", "--processes", "4", "--out", tmp_path)
     assert code == 0, text
     for number in [*(f"Table {n}" for n in range(1, 10)), *(f"Figure {n}" for n in range(1, 15))]:

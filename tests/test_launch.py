@@ -192,8 +192,8 @@ def test_nothing_is_left_behind(tmp_path, start, how):
 def test_a_signal_while_a_process_starts_leaves_none_behind(tmp_path, monkeypatch, number, raised):
     started, start_it = [], LocalEngine._start
 
-    def interrupted(engine, experiment):
-        started.append(start_it(engine, experiment))
+    def interrupted(engine, *arguments):
+        started.append(start_it(engine, *arguments))
         signal.raise_signal(number)
         return started[-1]
 

@@ -101,6 +101,7 @@ def chosen(recipe):
     return [name for name in recipe.settings if name in ("cifar100-vgg16", "cifar100-resnet110")] or recipe.settings
 
 
+@pytest.mark.usefixtures("no_fonts")
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "hyperparameters"])
 def test_every_recipe_writes_its_files(laptop, tmp_path, name):
     recipe = RECIPES[name]

@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from socrates import models
 from socrates.contracts import Preparation
 from socrates.metrics import predict
 from socrates.predictor import Description, Predictor, load
-from socrates.scaling import SCALERS
+from socrates.scaling import SCALERS, Scaler
 
 CLASSES = ("cat", "dog", "horse")
 READINGS = ("answer", "abstain", "renormalize", "spread")
@@ -29,14 +30,21 @@ WITH_UNKNOWN = [name for name in SCALERS if name not in ("isotonic", "beta")]
 WITHOUT = [name for name in SCALERS if name not in ("readout", "beta")]
 
 
-def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", **changed: Any) -> Predictor:
-    """An untrained model with every scaler fitted to made-up logits."""
-    torch.manual_seed(0)
+@cache
+def fitted(unknown: bool) -> dict[str, Scaler]:
+    """Every scaler fitted to made-up logits, once for all tests: each takes a copy."""
     outputs = len(CLASSES) + unknown
     labels = torch.arange(200) % len(CLASSES)
-    logits = 2 * torch.randn(200, outputs) + 2 * nn.functional.one_hot(labels, outputs)
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(200, outputs, generator=generator) + 2 * nn.functional.one_hot(labels, outputs)
     kinds = {name: SCALERS[name] for name in (WITH_UNKNOWN if unknown else WITHOUT)}
-    scalers = {name: kind().fit(logits, labels, unknown_class=unknown) for name, kind in kinds.items()}
+    return {name: kind().fit(logits, labels, unknown_class=unknown) for name, kind in kinds.items()}
+
+
+def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", **changed: Any) -> Predictor:
+    """An untrained model with every scaler."""
+    torch.manual_seed(0)
+    outputs = len(CLASSES) + unknown
     about = Description(
         model,
         {},
@@ -52,7 +60,7 @@ def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", 
     built = models.build(model, outputs, (3, 8, 8), **options) if model in models.MODELS else nn.Identity()
     for parameter in getattr(built, "head", nn.Identity()).parameters():
         parameter.data *= 30  # as sure of itself as a trained one
-    return Predictor(built, replace(about, **changed), scalers)
+    return Predictor(built, replace(about, **changed), copy.deepcopy(fitted(unknown)))
 
 
 def some_images(*sides: int, number: int = 5) -> torch.Tensor:
@@ -88,7 +96,8 @@ def test_probabilities_are_those_of_the_scaler_and_the_reading(scaler: str, read
 @pytest.mark.parametrize("weights", ["full", "half"])
 def test_what_is_saved_is_loaded(tmp_path: Path, weights: Any) -> None:
     predictor, images = make(facts={"method": "socrates"}), some_images()
-    predictor.certify(predictor.logits(some_images(number=200)), torch.zeros(200, dtype=torch.int64), risk=0.95)
+    many = some_images(number=200)
+    predictor.certify(predictor.logits(many), torch.as_tensor(predictor.predict(many).predicted), risk=0.95)
     assert predictor.save(tmp_path / "kept", weights=weights) == tmp_path / "kept" / "model.safetensors"
     again = socrates.load(tmp_path / "kept")
     assert again.about == predictor.about

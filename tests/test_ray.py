@@ -86,10 +86,12 @@ def test_a_study_outlives_a_machine_and_has_the_numbers_of_the_local_engine(mach
     told, here = [], machines.ray.get_runtime_context().get_node_id()  # this process is lost with its machine
 
     def lose_one():
-        wait_for(lambda: [path[-1][1] for path in lines(machines.folder).values()] == ["3", "3"])
-        others = [node for node in machines.nodes if node.node_id != here]
-        others[-1].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
-        (machines.folder / "go-on").touch()
+        try:
+            wait_for(lambda: [path[-1][1] for path in lines(machines.folder).values() if path] == ["3", "3"])
+            others = [node for node in machines.nodes if node.node_id != here]
+            others[-1].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+        finally:
+            (machines.folder / "go-on").touch()
 
     killing = threading.Thread(target=lose_one)
     killing.start()
@@ -187,6 +189,8 @@ def test_what_ray_cannot_do_is_one_line(tmp_path):
         RayEngine(tmp_path, per_gpu=0)
     with pytest.raises(ValueError, match="choose the engine ray as well"):
         run_all([], tmp_path, address="auto")
+    with pytest.raises(ValueError, match="choose the engine ray as well"):
+        measure(None, address="auto")
     assert RayEngine(tmp_path, accelerator="cuda", per_gpu=4).share({}) == {"CPU": 1, "GPU": 0.25}
     assert RayEngine(tmp_path, accelerator="auto").share({"CPU": 8.0}) == {"CPU": 1}
     assert RayEngine(tmp_path).share({"GPU": 1.0}) == {"CPU": 1}

@@ -410,6 +410,7 @@ def test_every_figure_that_has_data_is_written(tmp_path):
     assert not any(b"/Type3" in path.read_bytes() for path in written if path.suffix == ".pdf")
 
 
+@pytest.mark.usefixtures("no_fonts")
 def test_labelled_results_need_no_run_directory(tmp_path):
     """Tables, figures and page of predictions from elsewhere: a label, an evaluation, and the bins of confidences."""
     rng = np.random.default_rng(1)
@@ -485,6 +486,7 @@ def test_one_without_logits_keeps_its_panel_among_others(tmp_path):
     assert "no logits to read" in texts(compose(drawn([made, results("focal")])["reliability"]))
 
 
+@pytest.mark.usefixtures("no_fonts")
 def test_settings_that_would_share_a_file_name_are_numbered(tmp_path):
     settings = {f"folder:{name}": [results(numbers=[(0.9, 0.1)])] for name in ("a/b", "a-b", "a b")}
     names = {path.name for path in write_figures(settings, tmp_path)}

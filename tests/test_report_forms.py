@@ -92,7 +92,10 @@ def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
     text = to_html(table, hints={"ECE (%)": 'a "hint"'}, sortable=True)
     assert text.count("<button") == 3
     assert 'title="a &#34;hint&#34;"' in text
-    assert '<th scope="row">&lt;b&gt;</th><td class="best" data-value="-1.5">−1.50<span class="pm">' in text
+    assert (
+        '<th scope="row">&lt;b&gt;</th><td class="best" data-head="ECE (%)" data-value="-1.5">−1.50<span class="pm">'
+        in text
+    )
     assert '<tr class="collapsed"><th scope="row">SAT</th>' in text
     assert "<sup>†</sup>" in text
     coloured = to_html(table, methods={"SAT": {"place": 3, "marker": "o", "collapsed": "why"}})

@@ -25,8 +25,6 @@ SECONDS_TO_ANSWER = 5.0
 SECONDS_TO_DIE = 30.0  # a run that is asked to end saves within its step
 SECONDS_BETWEEN_LOOKS = 5.0
 SECONDS_UNTIL_GONE = 30.0  # of silence; after 60 Ray itself ends this process, whatever it does
-
-
 GONE = "the Ray cluster is gone; what was saved is safe: start it again, then the same command continues"
 
 

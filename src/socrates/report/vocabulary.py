@@ -207,7 +207,8 @@ def _glossary() -> dict[str, Term]:
         direction = ("higher" if metric.larger_is_better else "lower") + " is better" if metric.ranked else ""
         found[metric.short] = Term(metric.long, metric.meaning, direction)
     found |= {METHODS[name]: term for name, term in _METHOD_TERMS.items()}
-    found |= {one.short: Term(one.long, _SCALER_MEANINGS[name]) for name, one in SCALERS.items() if one.short}
+    known = [(name, one) for name, one in SCALERS.items() if one.short]
+    found |= {one.short: Term(one.long, _SCALER_MEANINGS.get(name, "from elsewhere")) for name, one in known}
     return found | _OTHER_TERMS
 
 
