@@ -231,6 +231,7 @@ AUDITED = {
         DEEP.encode() + b'\n{"label": 0',
         r"a\.jsonl holds no rows that can be read \(line 1 is no JSON object",
     ),
+    "e.jsonl": (b'{"label": 0, "confi\\nce": 0.5}', r"e\.jsonl: .*\bconfi ce\b"),
     "b.csv": (b"label,p0,p99999999999999\n0,0.5,0.5\n", r"b\.csv: there are columns p0 to p9+, but none of class 1$"),
     "c.csv": (b"label,p0,p1\n0,0.5,0.5\n\xff,1\n1,0.5,0.5\n", r"c\.csv cannot be read .*save it as UTF-8"),
     "d.csv": (b"label,p0,p1\n0,0.5,0.5\r1,0.5,0.5\r1\r1\n", r"d\.csv: lines 2 to 2 do not divide into rows"),

@@ -169,7 +169,7 @@ def open_predictions(
         names = (tuple(columns), tuple(map(str, classes or reader.classes)), tuple(groups))
         layout = detect(first, Told(kind, label_column, *names, weight, unknown, labels_apart=apart is not None))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
     return Source(path, layout, reader, apart)
 
 
