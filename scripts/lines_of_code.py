@@ -28,10 +28,10 @@ BUDGETS = {
     "paper": (972, 760),
     "audit": (2073, 1300),  # five formats of any size with every bad row named, the judgement, the page
     "cli": (1160, 800),
-    "single files": (971, 520),  # typed records and resolve
+    "single files": (973, 520),  # typed records and resolve
     "predictor + export + card + hub": (585, 400),  # a run ends with a model
 }
-TOTAL = (17235, 12500)
+TOTAL = (17237, 12500)
 PAGE_SCRIPT = (398, 350)  # all files of JavaScript together
 
 NO_CODE = {
