@@ -157,6 +157,11 @@ def hashed(path: Path, algorithm: str = "sha256") -> str:
     return digest.hexdigest()
 
 
+# Releases of Python 3.10 and 3.11 before 2023 have no filters; `extract` lets nothing through that they would refuse.
+FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+REFUSED = (tarfile.FilterError,) if hasattr(tarfile, "FilterError") else ()
+
+
 class Member(tarfile.TarInfo):
     """A member of an archive whose names and notes are short: they are read into memory whatever size they declare."""
 
@@ -176,22 +181,24 @@ def extract(archive: Path, root: Path, folder: str) -> None:
     """
     most, unfolded = max(UNFOLDED, RATIO * archive.stat().st_size), 0
 
-    def checked(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo:
+    def check(member: tarfile.TarInfo) -> None:
         nonlocal unfolded
         unfolded += max(member.size, LEAST)
         if unfolded > most:
             raise ValueError(f"{member.name!r} makes it unfold to more than {most:,} bytes")
-        if PurePosixPath(member.name).parts[:1] not in ((), (folder,)):
+        parts = PurePosixPath(member.name).parts
+        if parts[:1] not in ((), (folder,)) or ".." in parts:
             raise ValueError(f"{member.name!r} lies outside of {folder}/")
         if not member.isfile() and not member.isdir():
             raise ValueError(f"{member.name!r} is neither a file nor a folder")
-        return tarfile.data_filter(member, target)
 
     with tempfile.TemporaryDirectory(prefix=".extracting-", dir=root) as temporary:
         try:
             with tarfile.open(archive, "r:*", tarinfo=Member) as tar:
-                tar.extractall(temporary, filter=checked)
-        except (tarfile.FilterError, ValueError) as error:
+                for member in tar:
+                    check(member)
+                    tar.extract(member, temporary, set_attrs=False, **FILTER)
+        except (*REFUSED, ValueError) as error:
             raise DataCorrupt(f"{archive}: the member {error}; nothing was extracted") from error
         except Exception as error:  # of many kinds for a damaged archive
             if isinstance(error, OSError) and error.errno in OF_THE_DISK:
