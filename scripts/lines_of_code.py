@@ -22,7 +22,7 @@ BUDGETS = {
     "scaling": (1404, 1150),  # structured, ensemble, isotonic and beta; probabilities; files; the choice between them
     "plots": (423, 300),  # one line in a notebook, and the ink of the report
     "abstention": (128, 120),
-    "data + models + methods": (1927, 1820),
+    "data + models + methods": (1931, 1820),
     "engine": (2806, 1700),  # keeping the model, starting from one, predictions for files
     "report": (2659, 1700),  # the page's charts moved here from its script
     "paper": (972, 760),
@@ -31,7 +31,7 @@ BUDGETS = {
     "single files": (973, 520),  # typed records and resolve
     "predictor + export + card + hub": (585, 400),  # a run ends with a model
 }
-TOTAL = (17237, 12500)
+TOTAL = (17241, 12500)
 PAGE_SCRIPT = (398, 350)  # all files of JavaScript together
 
 NO_CODE = {
