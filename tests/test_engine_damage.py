@@ -21,6 +21,7 @@ from lightning_fabric.plugins.precision import MixedPrecision
 from socrates import cli
 from socrates.engine import checkpoint, evaluate, train
 from socrates.engine.events import EpochDone
+from socrates.engine.lock import held
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.files import replacing, write_json
 from socrates.records import Run
@@ -340,3 +341,16 @@ def test_a_checkpoint_that_is_no_dict_is_one_line(stopped):
     torch.save([1, 2], stopped.checkpoint)
     with pytest.raises(ValueError, match=r"checkpoint.pt is not of this run \(TypeError: list indices"):
         go_on(stopped)
+
+
+def test_what_a_killed_process_left_of_a_whole_run_is_cleared_away(tmp_path):
+    experiment = digits()
+    run = train(experiment, tmp_path, accelerator="cpu")
+    for name in ("checkpoint.pt", "checkpoint-previous.pt", "lock"):
+        (run.directory / name).touch()
+    train(experiment, tmp_path, accelerator="cpu")
+    assert not {"checkpoint.pt", "checkpoint-previous.pt", "lock"} & {path.name for path in run.directory.iterdir()}
+    with held(run.directory):
+        (run.directory / "checkpoint.pt").touch()
+        train(experiment, tmp_path, accelerator="cpu")  # another process is at it: nothing is touched
+        assert (run.directory / "checkpoint.pt").exists()

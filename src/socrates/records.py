@@ -331,6 +331,10 @@ class Run:
         """Mark the run as whole; its checkpoint is no longer needed."""
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         write_json(self.directory / "finished.json", with_checksum({**summary, "finished": now}))
+        self.forget_checkpoints()
+
+    def forget_checkpoints(self) -> None:
+        """Remove them: a whole run needs none."""
         for path in self.directory.glob("checkpoint*"):
             path.unlink(missing_ok=True)
 

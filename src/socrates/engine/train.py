@@ -71,6 +71,7 @@ def train(
     try:
         if not again and (directory / "finished.json").is_file():
             already = nothing_to_do(Run(directory), data_root, {})
+            clear_away(Run(directory))
         else:
             check_writable(Path(out))
             start = start and model_file(Path(start))
@@ -92,6 +93,13 @@ def pace(
     fabric = make_fabric(accelerator, experiment.precision)
     splits, _ = reserve(data.to_device(load_data(experiment, data_root), fabric.device), experiment.certify)
     return seconds_per_epoch(fabric, build(experiment, splits, fabric, start and model_file(start)), experiment, splits)
+
+
+def clear_away(run: Run) -> None:
+    """Remove what a process left that was killed just after its run became whole."""
+    if [*run.directory.glob("checkpoint*"), *run.directory.glob("lock")]:
+        with contextlib.suppress(OSError), held(run.directory):  # another may be at it, or the folder be read-only
+            run.forget_checkpoints()
 
 
 def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint]) -> str:
