@@ -175,3 +175,10 @@ def test_every_printed_name_is_explained_once():
     assert {*METHODS.values()} | {one.short for one in SCALERS.values() if one.short} <= GLOSSARY.keys()
     assert (GLOSSARY["Brier"].long, GLOSSARY["Brier score"].direction) == ("Brier loss", "lower is better")
     assert all(term.long and re.match(r"\S.*[^.]$", term.meaning) for term in GLOSSARY.values())
+
+
+def test_a_winner_of_one_seed_among_others_of_many_is_none():
+    made = answer([CE, measured("Lucky", [0.004], scaled=None)])
+    assert made.headline == "Lucky measured the lowest ECE, on one seed: nothing can be told from it."
+    assert made.verdict == "1 to 5 seeds: train Lucky with more of them to compare it."
+    assert all(line.leader for line in made.lines)

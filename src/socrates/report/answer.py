@@ -159,6 +159,8 @@ def _headline(lines: Sequence[Line]) -> str:
     if most == 1:
         who = listed(names, "and") if len(names) <= FEW else f"{len(names)} of {len(lines)}"
         return f"{who} measured the lowest ECE, on one seed."
+    if lines[0].ece.n == 1:
+        return f"{lines[0].label} measured the lowest ECE, on one seed: nothing can be told from it."
     if len(names) == 1:
         return f"{names[0]} is the best calibrated."
     if _cannot_tell(lines):
@@ -260,6 +262,8 @@ def _verdict(lines: Sequence[Line]) -> str:
         return "One seed: nothing can be said about other seeds."
     if len(lines) == 1:
         return f"{seeds}; there is nothing to compare it with."
+    if lines[0].ece.n == 1:
+        return f"{seeds}: train {lines[0].label} with more of them to compare it."
     count = sum(line.leader for line in lines)
     if _cannot_tell(lines):
         return f"{cannot_tell(most)}: a difference would have to be larger than any that is plausible."

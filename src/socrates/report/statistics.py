@@ -97,13 +97,16 @@ def compared(values: Sequence[BySeed], reference: int, spec: Metric) -> list[Dif
 def leaders(values: Sequence[BySeed], spec: Metric) -> list[bool]:
     """Which of some cannot be told from the one with the best mean: not worse, or printed alike.
 
-    Where there are not two common seeds to tell by, only what is printed alike.
+    Where none has a second seed, only what is printed alike; else what has no two seeds in common with the best
+    cannot be told from it either.
 
     >>> from .vocabulary import METRICS
     >>> leaders([{1: 2.0, 2: 2.1, 3: 2.2}, {1: 2.1, 2: 2.0, 3: 2.3}, {1: 5.0, 2: 5.1, 3: 5.2}], METRICS["ece"])
     [True, True, False]
     >>> leaders([{1: 2.0}, {1: 2.001}, {1: 2.1}, {}], METRICS["ece"])
     [True, True, False, False]
+    >>> leaders([{1: 2.0}, {1: 5.0, 2: 5.1, 3: 5.2}], METRICS["ece"])
+    [True, True]
     """
     means = [mean_std(np.array([*own.values()]))[0] for own in values]
     known = [place for place, mean in enumerate(means) if math.isfinite(mean)]
@@ -112,10 +115,9 @@ def leaders(values: Sequence[BySeed], spec: Metric) -> list[bool]:
     best = min(known, key=lambda place: -means[place] if spec.larger_is_better else means[place])
     family = dict(zip(known, compared([values[place] for place in known], known.index(best), spec), strict=True))
     alike = [format(mean, spec.form) == format(means[best], spec.form) for mean in means]
-    return [
-        alike[place] or (place in family and family[place].n > 1 and family[place].words != "worse")
-        for place in range(len(values))
-    ]
+    several = any(len(own) > 1 for own in values)
+    untold = {place for place, one in family.items() if (one.words != "worse" if one.n > 1 else several)}
+    return [alike[place] or place in untold for place in range(len(values))]
 
 
 def mean_interval(values: NDArray[Any]) -> tuple[float, float, float, int]:
