@@ -91,7 +91,7 @@ def reach_of(values: Array) -> float:
 def frame_plane(axes: Axes, data: Plane) -> None:
     """Logarithmic axes as on the page, the dotted line of acceptable calibration, and above, what ends outside.
 
-    Collapsed labels need not be in the frame, and the first half of a path only as far as it does not double it.
+    Collapsed labels need not be in the frame, and of the first half of a path only points that are not too far away.
     """
     lifted = data.lifted().trails
     sound = [trail for trail in lifted if trail.label not in data.collapsed] or lifted
@@ -123,8 +123,8 @@ def _log_limits(parts: Sequence[tuple[Array, int]], room: float = 0.08) -> tuple
     every = np.log(np.concatenate([values for values, _ in parts]))
     low, high = float(late.min()), float(late.max())
     span = max(high - low, 0.3)
-    least, most = max(float(every.min()), low - span / 2), min(float(every.max()), high + span)
-    return math.exp(least - room * span), math.exp(most + room * span)
+    near = every[(every >= low - span) & (every <= high + span)]  # no room for what only passes through
+    return math.exp(float(near.min()) - room * span), math.exp(float(near.max()) + room * span)
 
 
 def _least(parts: Sequence[Array]) -> float:
