@@ -26,12 +26,12 @@ BUDGETS = {
     "engine": (2811, 1700),  # keeping the model, starting from one, predictions for files
     "report": (2662, 1700),  # the page's charts moved here from its script
     "paper": (972, 760),
-    "audit": (2073, 1300),  # five formats of any size with every bad row named, the judgement, the page
+    "audit": (2074, 1300),  # five formats of any size with every bad row named, the judgement, the page
     "cli": (1160, 800),
     "single files": (975, 520),  # typed records and resolve
     "predictor + export + card + hub": (585, 400),  # a run ends with a model
 }
-TOTAL = (17251, 12500)
+TOTAL = (17252, 12500)
 PAGE_SCRIPT = (398, 350)  # all files of JavaScript together
 
 NO_CODE = {

@@ -54,7 +54,8 @@ def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -
     }
     words = [f"{one.label}: {100 * one.curve.risk[-1]:.2f} % wrong if all are answered" for one in files]
     shown = {USUAL_READING: figure(traces, **axes)}
-    return Chart("risk-coverage", "Risk and coverage", shown, summary=f"{'; '.join(words)}.")
+    look_for = "Look for a line that stays low; bad is one that is high at its left, among the surest answers."
+    return Chart("risk-coverage", "Risk and coverage", shown, {USUAL_READING: look_for}, summary=f"{'; '.join(words)}.")
 
 
 def audit_page(made: Audit) -> Json:
