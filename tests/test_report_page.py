@@ -281,3 +281,19 @@ def test_swatches_of_a_table_show_the_marker_of_each_method():
     outlines = re.findall(r'<path d="([^"]+)" style="fill:var\(--m(\d)\)"', to_html(table, methods=methods))
     assert [place for _, place in outlines] == ["0", "1"]
     assert len({outline for outline, _ in outlines}) == 2
+
+
+def test_a_page_of_twenty_runs_is_small(tmp_path):
+    for method in ("ce", "brier", "focal", "socrates"):
+        for seed in range(1, 6):
+            make_run(tmp_path, experiment(method, seed))
+    assert len(render(data_of(tmp_path), "Four losses")) < 2_500_000
+
+
+def test_each_of_36_rows_can_be_the_reference(tmp_path):
+    variants = [experiment("focal", seed, gamma=float(gamma)) for gamma in range(1, 19) for seed in (1, 2)]
+    for one in variants:
+        make_run(tmp_path, one)
+    made = first(data_of(tmp_path))
+    assert len(made["forests"]) == 36  # as trained, and after temperature scaling
+    assert made["forest"].count('<button type="button" aria-pressed') == 36

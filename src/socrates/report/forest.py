@@ -18,7 +18,7 @@ from .vocabulary import GLOSSARY, USUAL_READING, scaler_of
 
 MANY_ROWS = 12  # more are folded to the first few
 FIRST_ROWS = 5
-MOST_REFERENCES = 24  # rows that can be chosen, the best: all differences to each of them are on the page
+MOST_REFERENCES = 36  # rows that can be chosen, the best: all differences to each of them are on the page
 CROWD = 3.0  # times the upper quartile: what is farther from the good end is drawn at the edge
 
 
