@@ -47,10 +47,10 @@ def with_idle(note: str | None, settings: Mapping[str, Sequence[Results]]) -> st
                 runs = f"{count} of {len(one.seeds)} runs" if count < len(one.seeds) else ""
                 place = "; ".join(filter(None, (heading if len(settings) > 1 else "", runs)))
                 told.setdefault(words, []).append(f"{one.label} ({place})" if place else one.label)
-    sentences = [f"Idle: {words}: {_listed(labels)}." for words, labels in told.items()]
+    sentences = [f"Idle: {words}: {listed(labels)}." for words, labels in told.items()]
     for heading, members in settings.items():
         place = f" ({heading})" if len(settings) > 1 else ""
-        sentences += [f"Idle: what tells {_listed(alike, ' from ')} apart{place}." for alike in _alike(members)]
+        sentences += [f"Idle: what tells {listed(alike, ' from ')} apart{place}." for alike in _alike(members)]
     return " ".join([*([note] if note else []), *sentences]) or None
 
 
@@ -76,6 +76,11 @@ def _recorded(results: Results, name: str) -> "np.ma.MaskedArray[tuple[int, ...]
     return np.ma.masked_invalid(curve if curve.size else np.full((len(results.seeds), 1), np.nan))
 
 
-def _listed(labels: Sequence[str], between: str = ", ") -> str:
-    more = len(labels) - MOST_LABELS
-    return between.join(labels[:MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
+def listed(words: Sequence[str], between: str = ", ") -> str:
+    """Words in a row, at most some of them.
+
+    >>> listed([str(number) for number in range(12)])
+    '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
+    """
+    more = len(words) - MOST_LABELS
+    return between.join(words[:MOST_LABELS]) + (f" and {more} more" if more > 0 else "")

@@ -73,16 +73,6 @@ def _ranked(members: Sequence[Results], metric: str) -> list[Results]:
     return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
 
 
-def listed(words: Sequence[str], between: str = ", ") -> str:
-    """Words in a row, at most some of them.
-
-    >>> listed([str(number) for number in range(12)])
-    '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
-    """
-    more = len(words) - MOST_FIRST
-    return between.join(words[:MOST_FIRST]) + (f" and {more} more" if more > 0 else "")
-
-
 def figure(data: list[Json], **layout: Any) -> Json:
     """A plotly figure."""
     return {"data": data, "layout": layout}

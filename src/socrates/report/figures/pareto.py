@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 
 from socrates.plots.ink import ACCEPTABLE_ECE, INK, Note, annotate_apart, draw_front
 
+from ..idle import listed
 from ..results import Results, mean_and_band
 from ..style import Style, faded
 from ..vocabulary import SPLITS, USUAL_READING
-from .chart import CAPTIONS, Chart, Json, by_reading, listed, mark, numbers, pen, scatter
+from .chart import CAPTIONS, Chart, Json, by_reading, mark, numbers, pen, scatter
 from .compose import SMALL, Drawing, Handles, Panel, line_handle, method_handle, method_look
 from .plane import (
     Plane,

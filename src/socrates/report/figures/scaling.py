@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import offset_copy
 
+from ..idle import listed
 from ..results import Results
 from ..style import Style, faded
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
@@ -18,7 +19,6 @@ from .chart import (
     Json,
     by_reading,
     figure,
-    listed,
     log_axis,
     mark,
     numbers,
