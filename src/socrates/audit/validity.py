@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from socrates.metrics.arrays import row_sums
 from socrates.metrics.predictions import Array
 from socrates.metrics.samples import HALF_TOLERANCE, ROW_SUM_TOLERANCE, of_half_precision
 
@@ -107,7 +108,7 @@ def faults_of(values: Array, labels: Array, weight: Array | None, layout: Layout
 
 def _faults_of_logits(values: Array, num_known: int) -> dict[str, Array]:
     """A softmax needs a finite maximum; -infinity masks a class."""
-    off = np.flatnonzero(~np.isfinite(values @ np.ones(values.shape[1], values.dtype)))
+    off = np.flatnonzero(~np.isfinite(row_sums(values)))
     bad = np.zeros(len(values), np.bool_)
     bad[off] = ~(np.isfinite(values[off].max(axis=1)) & np.isfinite(values[off, :num_known].max(axis=1)))
     return {NOT_FINITE: bad}
@@ -115,7 +116,7 @@ def _faults_of_logits(values: Array, num_known: int) -> dict[str, Array]:
 
 def _faults_of_probabilities(values: Array, layout: Layout) -> tuple[dict[str, Array], Array]:
     """Rows at fault, and rows that sum to 1 but for the digits they are written with."""
-    sums = values @ np.ones(values.shape[1], values.dtype)
+    sums = row_sums(values)
     found: dict[str, Array] = {NOT_FINITE: np.logical_not(np.isfinite(sums))}
     if not values.min(initial=0) >= 0:  # a NaN is no less
         found[RANGE if layout.is_score else NEGATIVE] = np.asarray((values < 0).any(axis=1))

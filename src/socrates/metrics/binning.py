@@ -137,7 +137,7 @@ def class_bin_stats(samples: Samples, num_bins: int) -> BinStats:
     for rows, chunk in samples.chunks():
         known, label = np.ascontiguousarray(chunk[:, :num_classes]), samples.labels[rows]
         weight = np.ones(len(known)) if samples.weight is None else samples.weight[rows]
-        total += weight @ known.astype(np.float64, copy=False)  # a fourth of the time of known.sum(axis=0)
+        total += np.einsum("i,ij->j", weight, known)  # no BLAS, see `row_sums`
         above = np.flatnonzero(known > _limits(num_bins, known.dtype)[1][0])
         value = np.ravel(known)[above]
         cell = above % num_classes * num_bins + bin_index(value, num_bins)

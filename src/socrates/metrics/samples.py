@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .arrays import ArrayLike, as_numpy, blanked, check_positive, in_full, open_scores, open_weight, picked
+from .arrays import ArrayLike, as_numpy, blanked, check_positive, in_full, open_scores, open_weight, picked, row_sums
 from .predictions import Array, Prediction
 
 # A chunk stays in the cache, so that its checks and the metric itself read the memory once.
@@ -96,7 +96,7 @@ class Top:
 class Samples:
     """N probability rows with their labels; the values of the rows are checked as `chunks` hands them out."""
 
-    probs: torch.Tensor | Array  # (N, C) as given, not copied where that can be avoided
+    probs: torch.Tensor | Array  # (N, C), not copied if it can be avoided; tensors are of half precision
     labels: Array  # (N,) integers in [0, num_classes)
     num_classes: int
     prediction: Prediction | None = None  # of these rows, where one was given: it knows confidence and answers
@@ -105,23 +105,27 @@ class Samples:
     positions: Array | None = None  # of the rows among those given, where these are a part of them
     num_given: int = 0
     checked: bool = False  # whether the values of all rows are known to be good
+    tolerance: float = ROW_SUM_TOLERANCE  # how far the sum of a row may be from 1
 
     def __post_init__(self) -> None:
         self.num_given = self.num_given or len(self)
+        if isinstance(self.probs, torch.Tensor):
+            self.tolerance = HALF_TOLERANCE
+            if self.probs.numel() <= CHUNK_VALUES:
+                self.probs = in_full(self.probs)
 
     def __len__(self) -> int:
         return len(self.probs)
 
     def chunks(self) -> Iterator[tuple[slice, Array]]:
         """Contiguous float32 or float64 rows that fit the cache, with their place, after their values were checked."""
-        half = isinstance(self.probs, torch.Tensor) or self.probs.dtype == np.float16
-        step = max(16, CHUNK_VALUES // self.probs.shape[1])
-        highest = 1 + (HALF_TOLERANCE if half else ROW_SUM_TOLERANCE)
-        lowest = 2 - highest if self.prediction is None else 0.0
-        space = torch.empty(step, self.probs.shape[1]) if half else None  # one for all: fresh memory is slow
+        half, width = isinstance(self.probs, torch.Tensor), int(self.probs.shape[1])
+        step = max(16, CHUNK_VALUES // width)
+        lowest = 1 - self.tolerance if self.prediction is None else 0.0
+        space = torch.empty(step, width) if half else None  # one for all: fresh memory is slow
         for start in range(0, len(self), step):
             chunk = in_full(self.probs[start : start + step], space)
-            bad = None if self.checked else _first_bad(chunk, lowest, highest)
+            bad = None if self.checked else _first_bad(chunk, lowest, 1 + self.tolerance)
             if bad is not None:
                 place = start + bad if self.positions is None else int(self.positions[start + bad])
                 raise ValueError(f"row {place} of probs {_what_is_wrong(chunk[bad])}")
@@ -189,10 +193,8 @@ def take_rows(probs: Any, index: Any) -> Any:
 
 def _first_bad(chunk: Array, lowest: float, highest: float) -> int | None:
     """The first row that does not sum to 1 or holds a negative value; a NaN or an infinity is in the sum as well."""
-    with np.errstate(all="ignore"):
-        sums = chunk @ np.ones(chunk.shape[1], chunk.dtype)
-        fine = sums.min() >= lowest and sums.max() <= highest
-    if not fine:
+    sums = row_sums(chunk)
+    if not (sums.min() >= lowest and sums.max() <= highest):
         off = np.flatnonzero(~((sums >= lowest) & (sums <= highest)))
         off = off[~of_half_precision(chunk[off], sums[off], HALF_TOLERANCE)]
         if len(off):

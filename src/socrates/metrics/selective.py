@@ -67,7 +67,7 @@ def aurc(top: Top) -> float:
     0.25
     """
     coverage, risk = _curve(top)
-    return float(risk @ np.diff(coverage, prepend=0.0))
+    return float((risk * np.diff(coverage, prepend=0.0)).sum())
 
 
 @rank_metric
@@ -84,7 +84,7 @@ def augrc(top: Top) -> float:
     """
     coverage, risk = _curve(top)
     failures = np.append(0.0, risk * coverage)
-    return float((failures[1:] + failures[:-1]) @ np.diff(coverage, prepend=0.0) / 2)
+    return float(((failures[1:] + failures[:-1]) * np.diff(coverage, prepend=0.0)).sum() / 2)
 
 
 @rank_metric
