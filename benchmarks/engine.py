@@ -40,7 +40,10 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
     bare_state = build(experiment, splits, fabric)
 
     def engine() -> Any:
-        return train_epoch(fabric, wrapped, state, experiment, to_nobody)
+        record = train_epoch(fabric, wrapped, state, experiment, to_nobody)
+        state.end_epoch()
+        state.epoch = 0  # the same epoch again, from its first step
+        return record
 
     def bare() -> None:
         bare_state.model.train()

@@ -2,20 +2,27 @@
 
 All contenders get the same float32 probabilities and labels, run in one thread, in turn, in one process: torchmetrics
 as tensors, the others as numpy arrays, and ours as the one it stands beside does. Ours checks its input in every call.
-The predictions look like a trained model's: most of them right, with high confidence.
+The predictions look like a trained model's: most of them right, with high confidence. Rows that say so come from
+another process (`--all-threads`), in which torch and numpy take as many threads as they like.
 """
 
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import pickle
 import sys
+
+if "--all-threads" not in sys.argv:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import json
+import pickle
+import statistics
+import subprocess
+import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -122,6 +129,40 @@ def half_rows(quick: bool) -> list[Row]:
     return table
 
 
+def all_threads_rows(quick: bool) -> list[Row]:
+    """The rows of the other process: see `of_all_threads`."""
+    command = [sys.executable, __file__, "--all-threads", *(["--quick"] if quick else [])]
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    return [Row(**row) for row in json.loads(subprocess.check_output(command, env=environment))]
+
+
+def of_all_threads(quick: bool) -> list[Row]:
+    """What ece does to the forward pass after it, and half precision against float32."""
+    threads = f"all {torch.get_num_threads()} threads"
+    probs, labels = predictions(10_000, 100)
+    images, weights, large = torch.randn(256, 1024), torch.randn(1024, 1024), torch.randn(1 << 20)
+    alone: list[float] = []
+    after: list[float] = []
+    for _ in range(5 if quick else 101):
+        for times, metric in ((alone, None), (after, ece)):
+            if metric is not None:
+                metric(probs, labels, NUM_BINS)
+            start = time.perf_counter()
+            large.mul(2.0)
+            (images @ weights).relu()
+            times.append(1000 * (time.perf_counter() - start))
+    forward = (statistics.median(times) for times in (after, alone))
+    work = f"forward pass after ece 10,000 x 100, {threads}"
+    rows = [_row(work, next(forward), "forward pass alone", next(forward), None, 1.0, "")]
+    for dtype in (torch.float16, torch.bfloat16):
+        half = probs.to(dtype)
+        peer = {"ours in float32": lambda: ece(probs, labels, NUM_BINS)}
+        pairs = in_pairs(lambda half=half: ece(half, labels, NUM_BINS), peer, 5 if quick else 101)
+        work = f"ece 10,000 x 100, {str(dtype).removeprefix('torch.')}, {threads}"
+        rows += [_row(work, ours, name, peer_time, None, 1.0, "") for name, (ours, peer_time) in pairs.items()]
+    return rows
+
+
 def cw_ece_rows(quick: bool) -> list[Row]:
     """cw_ece against MAPIE, and against nothing but reading the array once."""
     from mapie.metrics.calibration import expected_calibration_error
@@ -191,7 +232,7 @@ def rows(quick: bool = False) -> list[Row]:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ece_rows(quick) + half_rows(quick) + cw_ece_rows(quick) + meter_rows(quick)
+        return ece_rows(quick) + half_rows(quick) + all_threads_rows(quick) + cw_ece_rows(quick) + meter_rows(quick)
 
 
 def _row(work: str, ours: float, peer: str, time: float, must: float | None, stretch: float | None, note: str) -> Row:
@@ -204,7 +245,9 @@ def _agreement(difference: float) -> str:
     return "same value" if difference < 2e-6 else f"values differ by {difference:.1e}"
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--all-threads" in sys.argv:
+    print(json.dumps([asdict(row) for row in of_all_threads(quick="--quick" in sys.argv)]))
+elif __name__ == "__main__":
     for row in rows(quick="--quick" in sys.argv[1:]):
         goals = f"must {row.must or '-'}, stretch {row.stretch or '-'}"
         times = f"{row.ours_ms:9.3f} ms  {row.peer:24} {row.peer_ms:9.3f} ms  {row.ratio:7.2f}x"
