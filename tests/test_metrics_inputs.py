@@ -240,6 +240,27 @@ def test_half_precision_softmax_is_accepted_and_reads_as_the_same_values_wider(d
     assert ece(probs, labels) == pytest.approx(ece(logits.softmax(dim=1), labels), abs=0.02)
 
 
+@pytest.mark.parametrize("num_rows", [300, 4000])  # one chunk, and two
+def test_half_precision_of_any_layout_is_read_in_parts(num_rows, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    probs = torch.randn(num_rows, 300, generator=torch.Generator().manual_seed(0)).softmax(dim=1).half()
+    labels = torch.arange(num_rows) % 300
+    fixed = probs.numpy().copy()
+    fixed.flags.writeable = False
+    for given in (
+        probs,
+        probs.T.contiguous().T,
+        probs.repeat(1, 2)[:, :300],
+        probs.repeat_interleave(2, dim=0)[::2],
+        fixed,
+    ):
+        assert brier(given, labels) == brier(probs.float(), labels)
+        assert ece(given, labels) == ece(probs.float(), labels)
+    probs[-1, 0] = 0.5
+    with pytest.raises(ValueError, match=f"row {num_rows - 1} of probs sums to 1\\.49"):
+        ece(probs, labels)
+
+
 def test_half_precision_edges_are_those_of_float32():
     """In bfloat16 the edge 14/15 is 0.93359375 itself: rounded to it, the edge would move the first row."""
     probs = torch.tensor([[0.93359375, 0.06640625], [0.99609375, 0.00390625]], dtype=torch.bfloat16)
