@@ -88,6 +88,14 @@ def test_dece_of_one_bin_is_the_gap_of_all_samples():
     assert dece(logits, torch.tensor([0, 1]), num_bins=1).item() == pytest.approx(gap, rel=1e-5)
 
 
+def test_dece_tells_the_lowest_bins_apart():
+    """A right answer at 0.1 and a wrong one at 0.15 lie in two of fifteen bins: their gaps do not cancel."""
+    confidence = torch.tensor([0.1, 0.15], dtype=torch.float64)
+    p = torch.cat([confidence[:, None], ((1 - confidence) / 19)[:, None].expand(2, 19)], dim=1)
+    value = dece(p.log(), torch.tensor([0, 1]), t_a=1e4, t_b=1e-4)
+    assert value.item() == pytest.approx((0.9 + 0.15) / 2, rel=0.02)
+
+
 @pytest.mark.parametrize("loss", [lambda *given: gamblers_loss(*given[:2], 2.0), sat_loss])
 def test_an_unknown_class_alone_or_as_a_label_is_refused(loss):
     with pytest.raises(ValueError, match=r"num_classes \+ 1 columns, the unknown class last\), got \(1, 1\)"):
