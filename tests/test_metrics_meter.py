@@ -242,6 +242,14 @@ def test_the_bound_is_nearly_reached():
     assert error <= meter.ada_ece_bound() <= 0.5 * (1 + 2**-14)
 
 
+def test_the_bound_counts_the_worst_order_of_the_answers_at_each_cut():
+    """20 wrong of 100 in one fine bin: at 34, 27.2 right on average, 14 to 34; at 67, 53.6 on average, 47 to 67."""
+    confidence = 0.75 + np.linspace(0.1, 0.9, 100) * 2**-14
+    meter = CalibrationMeter(num_bins=3)
+    meter.update(np.stack([confidence, 1 - confidence], axis=1), (np.arange(100) < 20).astype(int))
+    assert meter.ada_ece_bound() == pytest.approx(2 * (27.2 - 14 + 67 - 53.6) / 100, abs=1e-4)
+
+
 def test_streamed_ada_ece_of_ties_is_exact():
     probs, labels = make_case(num_samples=300)
     probs = np.stack([0.5 + np.arange(300) % 7 / 16, 0.5 - np.arange(300) % 7 / 16], axis=1)
