@@ -241,6 +241,7 @@ class TestWorst:
             ours = largest_share(right, np.full(n + 1, float(n)), z)
             assert (ours >= exact - 1e-12).all()
             assert (ours - exact).max() < 1.2 / n
+            assert ours[-1] == 1
 
     def test_one_answer_claims_nothing(self):
         for confidence in (0.0, 0.5, 1.0):

@@ -392,6 +392,13 @@ def test_cross_validation_by_hand(monkeypatch, means, chosen, num_tried, num_col
     assert tried == [strength for strength in STRENGTHS[:num_tried] for _ in range(5)]
 
 
+def test_a_coarse_objective_is_exact_where_one_logit_is_large():
+    logits, labels = torch.zeros(50, 3), torch.arange(50) % 3
+    assert AffineNLL(logits, labels, 1.0, full=False, coarse=True).dtype == torch.float32
+    logits[7, 1] = -2e5
+    assert AffineNLL(logits, labels, 1.0, full=False, coarse=True).dtype == torch.float64
+
+
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("absent", [False, True])
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
