@@ -126,7 +126,7 @@ def in_full(values: torch.Tensor | Array, space: torch.Tensor | None = None) -> 
     if values.numel() <= _ONE_THREAD or torch.get_num_threads() == 1:
         return (values.float() if space is None else space[: len(values)].copy_(values)).numpy()
     space = torch.empty(values.shape) if space is None else space[: len(values)]
-    for wide, half in zip(space.view(-1).split(_ONE_THREAD), values.view(-1).split(_ONE_THREAD), strict=True):
+    for wide, half in zip(*(torch.split(each.view(-1), _ONE_THREAD) for each in (space, values)), strict=True):
         wide.copy_(half)
     return space.numpy()
 
