@@ -23,6 +23,7 @@ from socrates.predictor import (
     Weights,
     load,
     read_file,
+    tensors_of,
     usual_reading,
     weights_hash,
 )
@@ -122,7 +123,7 @@ def start_from(model: nn.Module, experiment: Experiment, source: Any) -> None:
         )
     if not isinstance(getattr(model, "head", None), nn.Module):
         raise ValueError(f"{about.model} has no head to replace: only a model with a head can start from another")
-    kept = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+    kept = tensors_of("model", tensors)
     if not kept:
         raise ValueError(f"{source} keeps no weights: train that run again with --again --keep-weights full")
     own = model.state_dict()
