@@ -461,7 +461,7 @@ def test_a_disk_that_fills_up_in_training(tmp_path, monkeypatch, name, capsys):
         chosen = Path(path).name.startswith(name) and mode == ("a" if name == "epochs.jsonl" else "wb")
         return real("/dev/full" if chosen else path, mode, *arguments, **options)
 
-    for module in ("records", "files"):
+    for module in ("records.run", "files"):
         monkeypatch.setattr(f"socrates.{module}.open", full, raising=False)
     words = ["train", "digits", "mlp", "ce", "--epochs", "2", "--keep-every", "2", "--device", "cpu"]
     assert cli.main([*words, "--out", str(tmp_path)]) == 1
