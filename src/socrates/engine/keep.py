@@ -14,7 +14,7 @@ from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
 from socrates.engine.evaluate import infer
-from socrates.experiment import Experiment
+from socrates.experiment import Experiment, Optimization
 from socrates.predictor import (
     MODEL_FILE,
     SCALERS_FILE,
@@ -138,8 +138,10 @@ def start_from(model: nn.Module, experiment: Experiment, source: Any) -> None:
     model.load_state_dict({**own, **body})
 
 
-def freeze(model: nn.Module) -> None:
-    """Let only the head of a model learn: all else keeps its weights, and the statistics of its batch norms."""
+def freeze(model: nn.Module, settings: Optimization) -> None:
+    """If the backbone is not to learn: all but the head keeps its weights, and the statistics of its batch norms."""
+    if settings.backbone_factor != 0:
+        return
     head = set(model.head.modules())  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
     for module in model.modules():
         if module not in head and module is not model:

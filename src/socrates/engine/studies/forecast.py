@@ -17,6 +17,7 @@ import torch
 from socrates.cluster import available_cores
 from socrates.contracts import Splits
 from socrates.data import ResidentImages, Transform
+from socrates.engine.build import build, make_fabric
 from socrates.engine.evaluate import EVAL_BATCH, evaluate_fitted
 from socrates.engine.pace import TRIED, try_pace
 from socrates.engine.studies.cost import (
@@ -30,7 +31,6 @@ from socrates.engine.studies.cost import (
     training_flops,
 )
 from socrates.engine.studies.local import reason_of
-from socrates.engine.train import build, make_fabric
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 
@@ -155,7 +155,7 @@ def _speed(kind: Experiment, sizes: Sizes, fabric: Any) -> list[Speed]:
     splits = _made_up(sizes, 10 * tried, min(sizes.val, EVAL_BATCH if tried == size else tried))
     state = build(small, splits, fabric)
     state.epoch = state.method.first_whole_epoch
-    pace = try_pace(fabric, state, small, splits, TRIED if tried == size else 2)
+    pace = try_pace(fabric, state, splits, TRIED if tried == size else 2)
     done = tried * (one.both + MORE_PASSES.get(kind.method.name, 0) * one.forward)
     return [Speed(kind, one, done / pace.step, pace.image)]
 
