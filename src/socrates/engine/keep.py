@@ -15,18 +15,8 @@ from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
 from socrates.engine.evaluate import infer
 from socrates.experiment import Experiment, Optimization
-from socrates.predictor import (
-    MODEL_FILE,
-    SCALERS_FILE,
-    Description,
-    Predictor,
-    Weights,
-    load,
-    read_file,
-    tensors_of,
-    usual_reading,
-    weights_hash,
-)
+from socrates.predictor import Description, Predictor, load, usual_reading
+from socrates.predictor.file_format import MODEL_FILE, SCALERS_FILE, Weights, read_file, tensors_of, weights_hash
 from socrates.records import Evaluation, Run
 from socrates.scaling import Scaler
 

@@ -30,10 +30,6 @@ class Gathered:
     seconds: float = 0.0
     skipped: list[int] = field(default_factory=list)  # steps that were left out
 
-    def content(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return {"total": self.total, "logits": self.logits, "seconds": self.seconds, "skipped": self.skipped}
-
 
 @dataclass
 class State:
@@ -91,7 +87,7 @@ class State:
             **{name: part.state_dict() for name, part in self._parts().items()},
         }
         if self.gathered is not None:
-            content |= {"gathered": self.gathered.content(), "method_epoch": self.method.epoch_state()}
+            content |= {"gathered": {**vars(self.gathered)}, "method_epoch": self.method.epoch_state()}
         return content
 
     def save(self, path: Path) -> None:

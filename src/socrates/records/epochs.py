@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from socrates.experiment import CHOICES
-from socrates.files import without_checksum
-from socrates.records.numbers import is_number, not_numbers, with_nan
+from socrates.files import is_number, not_numbers, with_nan, without_checksum
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from socrates.records.numbers import not_numbers, with_nan
+from socrates.files import not_numbers, with_nan
 
 
 @dataclass(frozen=True)
