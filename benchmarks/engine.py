@@ -40,7 +40,7 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
     bare_state = build(experiment, splits, fabric)
 
     def engine() -> Any:
-        record = train_epoch(fabric, wrapped, state, experiment, to_nobody)
+        record = train_epoch(fabric, wrapped, state, to_nobody)
         state.end_epoch()
         state.epoch = 0  # the same epoch again, from its first step
         return record

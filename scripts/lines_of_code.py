@@ -60,7 +60,7 @@ def lines_of_code(text: str) -> int:
 def budget_of(path: Path) -> str:
     """The name of the budget that a file of the package belongs to."""
     first = Path(path.relative_to(PACKAGE).parts[0])
-    other = "single files" if first.suffix == ".py" else first.name
+    other = "single files" if first.suffix == ".py" or first.name == "records" else first.name
     return next((name for name in BUDGETS if first.stem in name.split(" + ")), other)
 
 

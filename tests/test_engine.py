@@ -281,7 +281,7 @@ def test_no_value_is_read_inside_a_step(method):
     model, state.optimizer = fabric.setup(state.model, state.optimizer)
     model.mark_forward_method("features")
     num_steps = -(-len(state.train) // 64)
-    record = train_epoch(fabric, model, state, experiment, nothing_read_in(num_steps))
+    record = train_epoch(fabric, model, state, nothing_read_in(num_steps))
     assert record["train_loss"] > 0
 
 

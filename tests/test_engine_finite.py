@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from socrates import cli
-from socrates.contracts import Output
+from socrates.contracts import Method, Output, Task
 from socrates.engine import checkpoint, run_all, train
+from socrates.engine.finite import Undo
 from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.methods.adaptive import Adaptive
 from socrates.records import Run
@@ -93,6 +95,23 @@ def test_gradients_that_are_not_finite_are_skipped_too(tmp_path, bad_steps):
     with pytest.warns(UserWarning, match="its loss or gradient is not finite in step 3 of 5 of epoch 1"):
         run = train(digits(), tmp_path, accelerator="cpu", on_nan="skip")
     assert np.isfinite(run.predictions("test", 3).logits).all()
+
+
+def test_what_a_method_adds_in_place_is_undone_too():
+    class Sums(Method):
+        seen = torch.zeros(1)  # no buffer: only epoch_state tells of it
+
+        def epoch_state(self):
+            return {"seen": self.seen}
+
+        def load_epoch_state(self, state):
+            self.seen = state["seen"]
+
+    method = Sums(Task(num_samples=4, num_classes=2))
+    undo = Undo(SimpleNamespace(model=torch.nn.Linear(1, 1), method=method))
+    method.seen += 1
+    undo.undo()
+    assert method.seen == 0
 
 
 def test_an_epoch_of_skipped_steps_is_an_error(tmp_path, bad_steps):

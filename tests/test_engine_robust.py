@@ -330,6 +330,15 @@ def test_a_lock_of_a_dead_process_is_taken_over_also_on_a_shared_file_system(tmp
 
 
 @unix
+def test_a_lock_that_cannot_be_written_is_let_go(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(lock.os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "no space")))
+        with pytest.raises(OSError, match=r"lock could not be written: the disk is full"), held(tmp_path):
+            pass
+    with held(tmp_path):
+        pass
+
+
 def test_a_held_lock_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "SECONDS_BETWEEN_BEATS", 0.01)
     with held(tmp_path):
@@ -461,7 +470,7 @@ def test_a_disk_that_fills_up_in_training(tmp_path, monkeypatch, name, capsys):
         chosen = Path(path).name.startswith(name) and mode == ("a" if name == "epochs.jsonl" else "wb")
         return real("/dev/full" if chosen else path, mode, *arguments, **options)
 
-    for module in ("records", "files"):
+    for module in ("records.run", "files"):
         monkeypatch.setattr(f"socrates.{module}.open", full, raising=False)
     words = ["train", "digits", "mlp", "ce", "--epochs", "2", "--keep-every", "2", "--device", "cpu"]
     assert cli.main([*words, "--out", str(tmp_path)]) == 1

@@ -6,6 +6,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from socrates.contracts import Batch, Stream
 from socrates.data.augment import Transform
 from socrates.data.resident import ResidentImages
 from socrates.data.streamed import StreamedImages
+from socrates.engine.launch import _others_started
 from socrates.engine.ranks import Ranks as Places
 from socrates.records import Run
 
@@ -169,6 +171,16 @@ def test_devices_that_cannot_be_are_one_line(run_on_a_line, tmp_path, monkeypatc
     assert code == 1
     assert "torchrun started 2 processes, 3 devices on 1 machines were asked for" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_processes_that_were_started_end_when_they_cannot_be_joined(monkeypatch):
+    from lightning_fabric.plugins.environments import LightningEnvironment
+
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", "import time; time.sleep(600)"])
+    with pytest.raises(RuntimeError, match="in use"), _others_started(LightningEnvironment(), 3, 3) as started:
+        raise RuntimeError("the address is in use")
+    assert [process.wait() for process in started] == [-signal.SIGKILL] * 2
+    assert "WORLD_SIZE" not in os.environ
 
 
 def test_a_process_group_that_is_none_is_refused():

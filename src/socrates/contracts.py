@@ -224,6 +224,11 @@ class Method(nn.Module):
         super().__init__()
         self.task = task
 
+    @property
+    def num_outputs(self) -> int:
+        """Of the model: one for each class and, if there is one, for unknown."""
+        return self.task.num_classes + int(self.unknown_class)
+
     def start_epoch(self, epoch: int, model: nn.Module) -> None:
         """Called before each epoch, counted from 0, and before a checkpoint is loaded."""
 

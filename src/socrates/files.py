@@ -3,10 +3,11 @@
 import contextlib
 import errno
 import json
+import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -103,6 +104,33 @@ def to_json(value: Any, indent: int | None = None) -> str:
     '{"ece": null}\\n'
     """
     return json.dumps(_plain(value), indent=indent) + "\n"
+
+
+def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Numbers that `to_json` wrote, NaN where it is null.
+
+    >>> with_nan({"ece": None})
+    {'ece': nan}
+    """
+    return {key: math.nan if value is None else value for key, value in values.items()}
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number, which true and false are not.
+
+    >>> is_number(0.5), is_number(True)
+    (True, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def not_numbers(values: Iterable[tuple[str, Any]]) -> str:
+    """The names of values that are neither numbers nor null.
+
+    >>> not_numbers({"ece": None, "nll": "low"}.items())
+    'nll'
+    """
+    return ", ".join(sorted({key for key, value in values if value is not None and not is_number(value)}))
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:

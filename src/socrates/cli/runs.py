@@ -12,8 +12,9 @@ from socrates import data, methods, models
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import to_all
 from socrates.engine.launch import devices_and_nodes, follows
+from socrates.engine.pace import pace
 from socrates.engine.studies.display import RunDisplay, TensorBoard, describe
-from socrates.engine.train import pace, train
+from socrates.engine.train import train
 from socrates.experiment import Experiment
 from socrates.names import first_line
 from socrates.predictor import MODEL_FILE, read_file

@@ -9,22 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from socrates.contracts import Batch, Output, Split, Stream
+from socrates.contracts import Batch, Output, Stream
 from socrates.engine.evaluate import calibration
 from socrates.engine.events import Stepped, Tell
 from socrates.engine.finite import OnNan, Undo, Watch, is_finite
 from socrates.engine.keep import freeze
 from socrates.engine.optim import set_rate
 from socrates.engine.ranks import ALONE, Ranks
-from socrates.engine.state import State, nothing
-from socrates.experiment import Experiment
+from socrates.engine.state import Gathered, State, nothing
+
+RANDOM = ("order", "noise", "augmentation")  # what is drawn in an epoch
 
 
 def train_epoch(
     fabric: Any,
     model: Any,
     state: State,
-    experiment: Experiment,
     tell: Tell,
     after_step: Callable[[], None] = nothing,
     on_nan: OnNan = "stop",
@@ -35,28 +35,26 @@ def train_epoch(
     An epoch that was stopped goes on after the steps that it has done. While `after_step` is called the state is whole.
     Only if steps with a loss that is not finite are to be skipped, each loss is read.
     """
-    method, split, size = state.method, state.train, experiment.optimization.batch_size
-    streams = {use: Stream(experiment.seed, state.epoch, use) for use in ("order", "noise", "augmentation")}
-    num_outputs = method.task.num_classes + int(method.unknown_class)
-    gathered = state.begin_epoch(num_outputs, fabric.device)
+    method, experiment, settings = state.method, state.experiment, state.experiment.optimization
+    order, noise, augmentation = (Stream(experiment.seed, state.epoch, use) for use in RANDOM)
+    gathered = state.begin_epoch()
     model.train()
-    if experiment.optimization.backbone_factor == 0:
-        freeze(state.model)
-    order = torch.randperm(len(split), generator=streams["order"].generator())
-    metas = meta_batches(state.meta, size, experiment.seed, state.epoch, state.step, ranks)
-    batches = ranks.batches(split, size, order, streams["augmentation"], first_step=state.step)
-    watch = Watch(state, order)
+    freeze(state.model, settings)
+    shuffled = torch.randperm(len(state.train), generator=order.generator())
+    metas = meta_batches(state, ranks)
+    batches = ranks.batches(state.train, settings.batch_size, shuffled, augmentation, first_step=state.step)
+    watch = Watch(state, shuffled)
     state.check = watch.check if on_nan != "collapse" else nothing
     start = time.monotonic() - gathered.seconds
     for step, batch in enumerate(batches, start=state.step):
         state.changing = True
-        seed_noise(streams["noise"].number(step), fabric.device)
-        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps(size), experiment.optimization)
+        seed_noise(noise.number(step), fabric.device)
+        rate = set_rate(state.optimizer, state.epoch + (step + 0.5) / state.steps, settings)
         batch = ranks.part_of(replace(batch, meta=next(metas, None), learning_rate=rate))
         undo = Undo(state) if on_nan == "skip" else None
         with fabric.autocast():
             output = method(ranks.model_of(model, batch), batch)
-        check_output(output, batch, num_outputs, experiment.method.name)
+        check_output(output, batch, method.num_outputs, experiment.method.name)
         state.optimizer.zero_grad()
         fabric.backward(output.loss)
         if undo is not None and not is_finite(output.loss, state):
@@ -75,22 +73,22 @@ def train_epoch(
         tell(Stepped(state.epoch, step))
         after_step()
     state.check()
-    return record_of(state, order, size, experiment.num_bins)
+    return record_of(state, gathered, shuffled)
 
 
-def record_of(state: State, order: Tensor, size: int, num_bins: int) -> dict[str, Any]:
+def record_of(state: State, gathered: Gathered, order: Tensor) -> dict[str, Any]:
     """What the steps of an epoch gave; those that were left out count for nothing."""
-    method, gathered = state.method, state.gathered
-    assert gathered is not None
+    method, experiment = state.method, state.experiment
     logits, labels = gathered.logits, state.train.labels
     if gathered.skipped:
-        rows = [part for step, part in enumerate(order.split(size)) if step not in gathered.skipped]
+        steps = enumerate(order.split(experiment.optimization.batch_size))
+        rows = [samples for step, samples in steps if step not in gathered.skipped]
         if not rows:
             raise ValueError(f"every step of epoch {state.epoch + 1} was left out, as none had a finite loss")
         seen = torch.cat(rows).to(labels.device)
         logits, labels = logits[seen], labels[seen]
     record: dict[str, Any] = {"train_loss": float(gathered.total / len(labels))}
-    record |= calibration("train", logits, labels, method.task.num_classes, num_bins)
+    record |= calibration("train", logits, labels, method.task.num_classes, experiment.num_bins)
     record |= {"skipped_steps": len(gathered.skipped)} if gathered.skipped else {}
     return record | {key: float(value) for key, value in method.diagnostics().items()}
 
@@ -115,15 +113,14 @@ def check_output(output: Any, batch: Batch, num_outputs: int, name: str) -> None
         )
 
 
-def meta_batches(
-    split: Split | None, size: int, seed: int, epoch: int, first_step: int, ranks: Ranks
-) -> Iterator[Batch]:
-    """The method's own batches from a step on, without end; none at all without a split."""
-    if split is None:
+def meta_batches(state: State, ranks: Ranks) -> Iterator[Batch]:
+    """The method's own batches from the next step on, without end; none at all without a share of its own."""
+    if state.meta is None:
         return
-    round_, first_step = divmod(first_step, -(-len(split) // size))
+    split, size = state.meta, state.experiment.optimization.batch_size
+    round_, first_step = divmod(state.step, -(-len(split) // size))
     while True:
-        stream = Stream(seed, epoch, f"meta {round_}")
+        stream = Stream(state.experiment.seed, state.epoch, f"meta {round_}")
         order = torch.randperm(len(split), generator=stream.generator())
         yield from ranks.batches(split, size, order, stream, first_step=first_step)
         round_, first_step = round_ + 1, 0

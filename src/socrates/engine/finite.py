@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +28,7 @@ class Watch:
     def __init__(self, state: State, order: Tensor) -> None:
         self.state, self.order = state, order
         self.size = state.experiment.optimization.batch_size
-        self.losses = torch.zeros(state.steps(self.size), device=next(state.model.parameters()).device)
+        self.losses = torch.zeros(state.steps, device=state.device)
 
     def note(self, step: int, loss: Tensor) -> None:
         """Remember a loss; nothing is read."""
@@ -69,13 +70,13 @@ class Undo:
         self.state = state
         self.buffers = [*state.model.buffers(), *state.method.buffers()]
         self.copies = [buffer.clone() for buffer in self.buffers]
-        self.epoch_state = state.method.epoch_state()
+        self.epoch_state = copy.deepcopy(state.method.epoch_state())  # a method may add to it in place
 
     def undo(self) -> None:
         """As if the step had not been."""
         self.state.method.load_epoch_state(self.epoch_state)
-        for buffer, copy in zip(self.buffers, self.copies, strict=True):
-            buffer.copy_(copy)
+        for buffer, before in zip(self.buffers, self.copies, strict=True):
+            buffer.copy_(before)
 
 
 def is_finite(loss: Tensor, state: State) -> bool:

@@ -1,18 +1,18 @@
-"""What keeps a run safe: Ctrl-C without loss, and room on the disk and in memory."""
+"""What keeps a run safe: Ctrl-C without loss, an environment left as it was, room on the disk and in memory."""
 
 import contextlib
+import os
 import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from socrates.contracts import Splits
 from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
-from socrates.experiment import Experiment
 from socrates.records import Run
 
 MEGABYTE = 2**20
@@ -30,6 +30,25 @@ def handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
     finally:
         for number, usual in before.items():
             signal.signal(number, usual)
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of the environment, of this process and of those that it starts meanwhile.
+
+    >>> with environment({"SOCRATES_EXAMPLE": "1"}):
+    ...     os.environ["SOCRATES_EXAMPLE"]
+    '1'
+    >>> "SOCRATES_EXAMPLE" in os.environ
+    False
+    """
+    before = {name: os.environ.get(name) for name in values}
+    os.environ |= values
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 @contextlib.contextmanager
@@ -75,7 +94,7 @@ class Stopping:
                     yield
                 except (KeyboardInterrupt, SystemExit):
                     if self.ranks.first and not self.state.changing and self.state.done != self.state.saved:
-                        self.state.save(self.run.checkpoint)
+                        self.save()
                     if self.agreed:
                         self.ranks.wait()  # until it is saved
                     raise
@@ -84,6 +103,10 @@ class Stopping:
         except SystemExit as stop:
             stop.args = (stop.code, self._told())
             raise
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self.state.save(self.run.checkpoint)
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:
@@ -110,8 +133,8 @@ class Stopping:
         raise SystemExit(128 + number)
 
     def _told(self) -> str:
-        (epochs, steps), size = self.state.saved, self.state.experiment.optimization.batch_size
-        then = f", and {steps} of {self.state.steps(size)} steps of the next" if steps else ""
+        epochs, steps = self.state.saved
+        then = f", and {steps} of {self.state.steps} steps of the next" if steps else ""
         total = self.state.experiment.optimization.epochs
         return f"{epochs} of {total} epochs are done and saved in {self.run.directory}{then}"
 
@@ -135,8 +158,9 @@ def check_writable(out: Path) -> None:
         raise OSError(f"runs cannot be written to {out}: {error.strerror or error}; choose another folder") from error
 
 
-def check_space(out: Path, experiment: Experiment, splits: Splits, state: State) -> None:
+def check_space(out: Path, splits: Splits, state: State) -> None:
     """Refuse before training if the disk cannot hold what the run writes: logits, checkpoints, the model."""
+    experiment = state.experiment
     kept = experiment.optimization.epochs // experiment.keep_every + 1
     logits = 4 * (len(splits.val) + len(splits.test)) * (splits.num_classes + 1) * kept
     weights = sum(tensor.numel() * tensor.element_size() for tensor in state.model.state_dict().values())

@@ -14,18 +14,9 @@ from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
 from socrates.engine.evaluate import infer
-from socrates.experiment import Experiment
-from socrates.predictor import (
-    MODEL_FILE,
-    SCALERS_FILE,
-    Description,
-    Predictor,
-    Weights,
-    load,
-    read_file,
-    usual_reading,
-    weights_hash,
-)
+from socrates.experiment import Experiment, Optimization
+from socrates.predictor import Description, Predictor, load, usual_reading
+from socrates.predictor.file_format import MODEL_FILE, SCALERS_FILE, Weights, read_file, tensors_of, weights_hash
 from socrates.records import Evaluation, Run
 from socrates.scaling import Scaler
 
@@ -122,7 +113,7 @@ def start_from(model: nn.Module, experiment: Experiment, source: Any) -> None:
         )
     if not isinstance(getattr(model, "head", None), nn.Module):
         raise ValueError(f"{about.model} has no head to replace: only a model with a head can start from another")
-    kept = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+    kept = tensors_of("model", tensors)
     if not kept:
         raise ValueError(f"{source} keeps no weights: train that run again with --again --keep-weights full")
     own = model.state_dict()
@@ -137,8 +128,10 @@ def start_from(model: nn.Module, experiment: Experiment, source: Any) -> None:
     model.load_state_dict({**own, **body})
 
 
-def freeze(model: nn.Module) -> None:
-    """Let only the head of a model learn: all else keeps its weights, and the statistics of its batch norms."""
+def freeze(model: nn.Module, settings: Optimization) -> None:
+    """If the backbone is not to learn: all but the head keeps its weights, and the statistics of its batch norms."""
+    if settings.backbone_factor != 0:
+        return
     head = set(model.head.modules())  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
     for module in model.modules():
         if module not in head and module is not model:

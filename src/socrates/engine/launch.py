@@ -14,6 +14,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
+from socrates.engine.guard import environment
 from socrates.engine.ranks import SECONDS_UNTIL_LOST, Ranks
 
 HOURS_OF_PATIENCE = 12  # that a rank waits for one that reads data or writes files
@@ -33,8 +34,8 @@ def launched(fabric: Any) -> Ranks:
     """The ranks of what Fabric was told to use: the other processes are started, or were by torchrun."""
     if fabric.world_size == 1:
         return Ranks()
-    environment, num_processes = fabric.strategy.cluster_environment, fabric.strategy.num_processes
-    with _others_started(environment, num_processes, fabric.world_size) as started:
+    cluster, num_processes = fabric.strategy.cluster_environment, fabric.strategy.num_processes
+    with _others_started(cluster, num_processes, fabric.world_size) as started:
         fabric.launch()
     waits = timedelta(seconds=SECONDS_UNTIL_LOST), timedelta(hours=HOURS_OF_PATIENCE)
     hasty, patient = (dist.new_group(backend="gloo", timeout=wait) for wait in waits)
@@ -42,28 +43,28 @@ def launched(fabric: Any) -> Ranks:
 
 
 @contextlib.contextmanager
-def _others_started(environment: Any, num_processes: int, world_size: int) -> Iterator[Sequence[Any]]:
+def _others_started(cluster: Any, num_processes: int, world_size: int) -> Iterator[Sequence[Any]]:
     """The other processes of this machine, started with the words of this one, unless somebody else started them.
 
     Fabric's own launcher would end this process without a word, and amid a checkpoint, when another one is lost.
     """
-    if environment.creates_processes_externally or dist.is_initialized():
+    if cluster.creates_processes_externally or dist.is_initialized():
         yield ()
         return
-    place = {"MASTER_ADDR": environment.main_address, "MASTER_PORT": str(environment.main_port)}
-    place |= {"NODE_RANK": str(environment.node_rank()), "WORLD_SIZE": str(world_size), "LOCAL_RANK": "0"}
+    place = {"MASTER_ADDR": cluster.main_address, "MASTER_PORT": str(cluster.main_port)}
+    place |= {"NODE_RANK": str(cluster.node_rank()), "WORLD_SIZE": str(world_size), "LOCAL_RANK": "0"}
     words = [sys.executable, *sys.orig_argv[1:]]
     started = [
         subprocess.Popen(words, env={**os.environ, **place, "LOCAL_RANK": str(local_rank)})
         for local_rank in range(1, num_processes)
     ]
-    before = {name: os.environ.get(name) for name in place}
-    os.environ |= place
     try:
-        yield started
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        with environment(place):
+            yield started
+    except BaseException:  # they would wait for this one for half an hour
+        for process in started:
+            process.kill()
+        raise
 
 
 def hurry(ranks: Ranks) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from socrates.files import named_errors
+
 try:
     import fcntl
 except ImportError:  # not on every system: there only what stands in the file tells
@@ -67,37 +69,45 @@ def _locked(path: Path) -> int:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            sure = _flock(file)
-            owner = _owner(file)
-            if owner and (
-                (owner.host != HOST and _beats(path)) or (not sure and owner.host == HOST and alive(owner.pid))
-            ):
-                raise BlockingIOError
-        except BlockingIOError:
-            owner = _owner(file) or Owner(0, HOST)
-            os.close(file)
-            raise BlockingIOError(
-                f"{path.parent} is already being trained by another process ({owner}): wait for it, or stop it"
-            ) from None
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), os.stat(path)):
-                os.ftruncate(file, 0)
-                os.pwrite(file, f"{os.getpid()} {HOST}\n".encode(), 0)
+            if _is_held(file, path):
+                raise BlockingIOError(
+                    f"{path.parent} is already being trained by another process ({_owner(file) or Owner(0, HOST)}): "
+                    f"wait for it, or stop it"
+                )
+            if _is_there(file, path):
+                with named_errors(path):
+                    os.ftruncate(file, 0)
+                    os.pwrite(file, f"{os.getpid()} {HOST}\n".encode(), 0)
                 return file
-        os.close(file)  # its owner removed it between our opening and our locking
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
 
 
-def _flock(file: int) -> bool:
-    """Whether the system guards the lock: it frees that of a process that is gone. An error if another has it."""
-    if fcntl is None:
-        return False
+def _is_held(file: int, path: Path) -> bool:
+    """Whether another process has the lock: the system says so or, where it cannot, what stands in the file."""
+    guarded = False
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            guarded = True  # against all processes of this machine; it frees the lock of one that is gone
+        except BlockingIOError:
+            return True
+        except OSError:  # such as a network file system without locks
+            pass
+    owner = _owner(file)
+    if owner is None or owner.host == HOST:
+        return owner is not None and not guarded and alive(owner.pid)
+    return _beats(path)
+
+
+def _is_there(file: int, path: Path) -> bool:
+    """Whether it is the file under that name: its owner may have removed it between our opening and our locking."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # such as a network file system without locks
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
         return False
-    return True
 
 
 def _owner(file: int) -> Owner | None:

@@ -3,16 +3,20 @@
 import copy
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from socrates import data
 from socrates.contracts import Splits, Stream
+from socrates.engine.build import build, load_data, make_fabric
 from socrates.engine.evaluate import EVAL_BATCH, infer, val_record
-from socrates.engine.keep import freeze
+from socrates.engine.keep import freeze, reserve
 from socrates.engine.optim import make_optimizer
 from socrates.engine.state import State
-from socrates.experiment import Experiment
+from socrates.experiment import Experiment, resolve
+from socrates.predictor import model_file
 
 TRIED = 4  # steps, of which the first is not counted
 
@@ -24,29 +28,38 @@ class Pace(NamedTuple):
     image: float
 
 
-def seconds_per_epoch(fabric: Any, state: State, experiment: Experiment, splits: Splits) -> float:
+def pace(
+    experiment: Experiment, *, data_root: Path | None = None, accelerator: str = "auto", start: Path | None = None
+) -> float:
+    """About how many seconds an epoch of an experiment takes here."""
+    experiment = resolve(experiment)
+    fabric = make_fabric(accelerator, experiment.precision)
+    splits, _ = reserve(data.to_device(load_data(experiment, data_root), fabric.device), experiment.certify)
+    return seconds_per_epoch(fabric, build(experiment, splits, fabric, start and model_file(start)), splits)
+
+
+def seconds_per_epoch(fabric: Any, state: State, splits: Splits) -> float:
     """About how long an epoch takes: steps on a copy of model and method, and a batch of evaluation."""
-    pace = try_pace(fabric, state, experiment, splits)
-    return pace.step * state.steps(experiment.optimization.batch_size) + pace.image * len(splits.val)
+    pace = try_pace(fabric, state, splits)
+    return pace.step * state.steps + pace.image * len(splits.val)
 
 
-def try_pace(fabric: Any, state: State, experiment: Experiment, splits: Splits, tried: int = TRIED) -> Pace:
+def try_pace(fabric: Any, state: State, splits: Splits, tried: int = TRIED) -> Pace:
     """The pace of a few steps on a copy of model and method, and of a batch of evaluation."""
-    size = experiment.optimization.batch_size
+    experiment, settings = state.experiment, state.experiment.optimization
+    size = settings.batch_size
     model, method = copy.deepcopy((state.model, state.method))
-    optimizer = make_optimizer(model, experiment.optimization)
+    optimizer = make_optimizer(model, settings)
     method.start_epoch(state.epoch, model)
     model.train()
-    if experiment.optimization.backbone_factor == 0:
-        freeze(model)
+    freeze(model, settings)
     rows = torch.arange(min(len(state.train), tried * size))
     meta = next(iter(state.meta.batches(size, torch.arange(len(state.meta))[:size]))) if state.meta else None
     times: list[float] = []
     start = time.perf_counter()
     for batch in state.train.batches(size, rows, Stream(experiment.seed, 0, "pace")):
         with fabric.autocast():
-            rate = experiment.optimization.learning_rate
-            loss = method(model, replace(batch, meta=meta, learning_rate=rate)).loss
+            loss = method(model, replace(batch, meta=meta, learning_rate=settings.learning_rate)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

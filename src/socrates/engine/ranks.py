@@ -10,6 +10,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,15 +72,18 @@ class Ranks:
         """The batch with the inputs of this rank's part only."""
         if self.alone:
             return batch
-        inputs, part = batch.inputs, self.part_or_one(len(batch))
-        rows = next(iter(inputs.values())) if isinstance(inputs, Mapping) else inputs
-        inputs = _rows(inputs, part) if len(rows) == len(batch) else inputs
+        inputs, count, part = batch.inputs, len(batch), self.part_or_one(len(batch))
+
+        def own(rows: Tensor) -> Tensor:
+            return rows[part] if len(rows) == count else rows  # the split may have given these alone
+
+        inputs = {key: own(rows) for key, rows in inputs.items()} if isinstance(inputs, Mapping) else own(inputs)
         meta = None if batch.meta is None else self.part_of(batch.meta)
-        return replace(batch, inputs=inputs, gather=_gather_function(self, len(batch)), meta=meta)
+        return replace(batch, inputs=inputs, gather=partial(self.gather, total=count), meta=meta)
 
     def gather(self, own: Tensor, total: int) -> Tensor:
         """The rows of all ranks from those of this one; the gradient is such that its mean over ranks is right."""
-        return own if self.alone else _gathered(own, total, self)
+        return own if self.alone else _Gather.apply(own, total, self)  # pyright: ignore[reportReturnType]
 
     def model_of(self, model: Any, batch: Batch) -> Any:
         """The model whose outputs are those of the whole batch."""
@@ -161,26 +165,12 @@ class ModelOfAll:
         # Dropout differs between ranks in the model, and must not in what each of them computes of the whole batch.
         number = int(torch.randint(2**62, ()).item()) + self.rank
         device = next(self.model.parameters()).device
-        with torch.random.fork_rng([device] if device.type == "cuda" else [], device_type=_forked(device)):
+        kind = "cuda" if device.type == "cpu" else device.type  # the CPU's generator is always among the forked
+        with torch.random.fork_rng([device] if device.type == "cuda" else [], device_type=kind):
             torch.manual_seed(number)
             rows = call(inputs)
         meta = self.batch.meta
         return (meta if meta is not None and inputs is meta.inputs else self.batch).whole(rows)
-
-
-def _forked(device: torch.device) -> str:
-    return "cuda" if device.type == "cpu" else device.type  # the CPU's generator is always among them
-
-
-def _rows(inputs: Inputs, part: slice) -> Inputs:
-    return {key: value[part] for key, value in inputs.items()} if isinstance(inputs, Mapping) else inputs[part]
-
-
-def _gather_function(ranks: Ranks, total: int) -> Callable[[Tensor], Tensor]:
-    def gather(own: Tensor) -> Tensor:
-        return ranks.gather(own, total)
-
-    return gather
 
 
 class _Gather(torch.autograd.Function):
@@ -194,13 +184,12 @@ class _Gather(torch.autograd.Function):
                 f"that makes more or fewer of them trains on one device only"
             )
         ctx.shape, ctx.part, ctx.count = own.shape, part, ranks.count
-        longest = ranks.part(total, 0)
-        padded = own.new_zeros(longest.stop, *own.shape[1:])
+        parts = [ranks.part(total, rank) for rank in range(ranks.count)]
+        padded = own.new_zeros(parts[0].stop, *own.shape[1:])  # the first part is the longest
         padded[:size] = own[:size]
-        found = [torch.empty_like(padded) for _ in range(ranks.count)]
+        found = [torch.empty_like(padded) for _ in parts]
         dist.all_gather(found, padded)
-        sizes = [ranks.part(total, rank) for rank in range(ranks.count)]
-        return torch.cat([rows[: of.stop - of.start] for rows, of in zip(found, sizes, strict=True)])
+        return torch.cat([rows[: of.stop - of.start] for rows, of in zip(found, parts, strict=True)])
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
@@ -209,6 +198,3 @@ class _Gather(torch.autograd.Function):
         grad = own.new_zeros(ctx.shape)
         grad[: len(own)] = own * ctx.count
         return grad, None, None
-
-
-_gathered: Callable[..., Tensor] = _Gather.apply  # pyright: ignore[reportAssignmentType]

@@ -30,10 +30,6 @@ class Gathered:
     seconds: float = 0.0
     skipped: list[int] = field(default_factory=list)  # steps that were left out
 
-    def content(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return {"total": self.total, "logits": self.logits, "seconds": self.seconds, "skipped": self.skipped}
-
 
 @dataclass
 class State:
@@ -54,21 +50,27 @@ class State:
     saved: tuple[int, int] = (0, 0)  # epochs and steps that the checkpoint holds
     best: dict[str, Any] = field(default_factory=dict)  # weights of the epoch that is chosen so far, unless the last is
 
-    def steps(self, batch_size: int) -> int:
+    @property
+    def steps(self) -> int:
         """Of an epoch."""
-        return -(-len(self.train) // batch_size)
+        return -(-len(self.train) // self.experiment.optimization.batch_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is trained."""
+        return next(self.model.parameters()).device
 
     @property
     def done(self) -> tuple[int, int]:
         """Whole epochs, and steps of the next one."""
         return self.epoch, self.step
 
-    def begin_epoch(self, num_outputs: int, device: torch.device) -> Gathered:
+    def begin_epoch(self) -> Gathered:
         """Tell the method of the next epoch, unless it goes on with one; what the epoch has gathered so far."""
         if self.gathered is None:
             self.method.start_epoch(self.epoch, self.model)
-            logits = torch.zeros(len(self.train), num_outputs, device=device)
-            self.gathered = Gathered(torch.zeros((), device=device), logits)
+            logits = torch.zeros(len(self.train), self.method.num_outputs, device=self.device)
+            self.gathered = Gathered(torch.zeros((), device=self.device), logits)
         return self.gathered
 
     def end_epoch(self) -> None:
@@ -85,7 +87,7 @@ class State:
             **{name: part.state_dict() for name, part in self._parts().items()},
         }
         if self.gathered is not None:
-            content |= {"gathered": self.gathered.content(), "method_epoch": self.method.epoch_state()}
+            content |= {"gathered": {**vars(self.gathered)}, "method_epoch": self.method.epoch_state()}
         return content
 
     def save(self, path: Path) -> None:
@@ -147,24 +149,22 @@ class State:
         last = epochs - 1 if "gathered" in content else epochs
         if type(epoch) is not int or not ("gathered" not in content) <= epoch <= last:
             raise ValueError(f"it was saved after epoch {epoch!r} of {epochs}")
-        steps = self.steps(self.experiment.optimization.batch_size) if "gathered" in content else 0
+        steps = self.steps if "gathered" in content else 0
         if type(step) is not int or not min(steps, 1) <= step <= steps:
             raise ValueError(f"it was saved after step {step!r} of {steps}")
         return epoch, step
 
     def _gathered(self, plain: dict[str, Any]) -> Gathered:
-        device = next(self.model.parameters()).device
         rows = len(plain["logits"])
         if rows != len(self.train):
             raise ValueError(f"it has seen {rows} training samples, there are {len(self.train)}")
         made = Gathered(**plain)
-        made.total, made.logits = made.total.to(device), made.logits.to(device)
+        made.total, made.logits = made.total.to(self.device), made.logits.to(self.device)
         return made
 
     @property
     def num_bytes(self) -> int:
         """About what a checkpoint takes: model, method, the optimizer's momentum, and the epoch's logits."""
         tensors = [*self.model.state_dict().values(), *self.method.state_dict().values(), *self.model.parameters()]
-        outputs = self.method.task.num_classes + int(self.method.unknown_class)
         kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, Tensor))
-        return kept + 4 * outputs * len(self.train)
+        return kept + 4 * self.method.num_outputs * len(self.train)

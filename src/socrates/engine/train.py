@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from socrates import data, methods, models
-from socrates.contracts import Split, Splits, Stream, Task
+from socrates import data
+from socrates.contracts import Split, Splits
 from socrates.data.download import nothing_downloaded
 from socrates.data.fingerprint import Fingerprint, fingerprint
+from socrates.engine.build import build, load_data, make_fabric
 from socrates.engine.epoch import train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.finite import OnNan
 from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
-from socrates.engine.keep import freeze, keep_model, reserve, start_from
-from socrates.engine.launch import devices_and_nodes, follows, hurry, launched, strategy_of_many
+from socrates.engine.keep import freeze, keep_model, reserve
+from socrates.engine.launch import devices_and_nodes, follows, hurry, launched
 from socrates.engine.lock import held
-from socrates.engine.optim import learning_rate, make_optimizer, weight_norm
+from socrates.engine.optim import learning_rate, weight_norm
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.ranks import Ranks
 from socrates.engine.state import State
@@ -31,7 +32,6 @@ from socrates.predictor import Weights, model_file
 from socrates.records import EpochRecord, Run, best_epoch
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
-META_SEED = 42
 
 
 def train(
@@ -85,16 +85,6 @@ def train(
     return run
 
 
-def pace(
-    experiment: Experiment, *, data_root: Path | None = None, accelerator: str = "auto", start: Path | None = None
-) -> float:
-    """About how many seconds an epoch of an experiment takes here."""
-    experiment = resolve(experiment)
-    fabric = make_fabric(accelerator, experiment.precision)
-    splits, _ = reserve(data.to_device(load_data(experiment, data_root), fabric.device), experiment.certify)
-    return seconds_per_epoch(fabric, build(experiment, splits, fabric, start and model_file(start)), experiment, splits)
-
-
 def clear_away(run: Run) -> None:
     """Remove what a process left that was killed just after its run became whole."""
     if [*run.directory.glob("checkpoint*"), *run.directory.glob("lock")]:
@@ -121,13 +111,6 @@ def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint
     return words
 
 
-def load_data(experiment: Experiment, data_root: Path | None) -> Splits:
-    """The data of an experiment."""
-    part = experiment.dataset
-    with enough_memory(f"the data set {part.name}", "take fewer or smaller images"):
-        return data.load(part.name, data_root, experiment.num_train, **dict(part.options))
-
-
 def check_data(run: Run, now: Fingerprint) -> None:
     """Refuse data that are not those the run began with."""
     if run.data and (difference := run.data.difference(now)):
@@ -147,7 +130,7 @@ class Options(NamedTuple):
     start: Path | None
     estimate: bool
     on_nan: OnNan
-    processes: tuple[int, int] = (1, 1)  # on each machine, and machines
+    processes: tuple[int, int]  # on each machine, and machines
 
 
 def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
@@ -165,7 +148,7 @@ def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path,
     splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
     with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
         state = build(experiment, splits, fabric, options.start)
-    check_space(out, experiment, splits, state)
+    check_space(out, splits, state)
     with ranks.first_ahead():
         run = Run.create(out, experiment)  # not before: a mistake leaves no directory
     settings = experiment.optimization
@@ -177,47 +160,46 @@ def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path,
         if ranks.from_first(run.finished):
             return  # by another process, since this one looked
         if ranks.first:
-            resume(run, experiment, state, found)
+            resume(run, state, found)
         state.share(ranks)
-        alone = options.estimate and ranks.alone
-        seconds = seconds_per_epoch(fabric, state, experiment, splits) if alone else math.nan
-        if settings.backbone_factor == 0:
-            freeze(state.model)  # before the ranks agree on what learns
-        fabric_model, state.optimizer = fabric.setup(state.model, state.optimizer)
+        seconds = seconds_per_epoch(fabric, state, splits) if options.estimate and ranks.alone else math.nan
+        freeze(state.model, settings)  # before the ranks agree on what learns
+        model, state.optimizer = fabric.setup(state.model, state.optimizer)
         if hasattr(state.model, "features"):
-            fabric_model.mark_forward_method("features")
-        tell(Started(experiment, run, state.epoch, state.steps(settings.batch_size), str(splits), seconds))
-        saving = Saving(state, run.checkpoint, stop)
+            model.mark_forward_method("features")
+        tell(Started(experiment, run, state.epoch, state.steps, str(splits), seconds))
         hurry(ranks)
-        while state.epoch < settings.epochs:
-            values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
-            after_step = saving.after_step
-            values |= train_epoch(fabric, fabric_model, state, experiment, tell, after_step, options.on_nan, ranks)
-            ranks.share_buffers(state.model)
-            trained = time.monotonic() - state.gathered.seconds if state.gathered else math.nan
-            values |= measure(fabric_model, state, splits, experiment, run, ranks)
-            values |= {"weight_norm": float(weight_norm(state.model)), "seconds": time.monotonic() - trained}
-            if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
-                values["head_norm"] = float(weight_norm(head))
-            with stop.uninterrupted():
-                state.end_epoch()
-                record = EpochRecord(state.epoch, values, values.pop("collapsed"))
-                if ranks.first:
-                    run.append_epoch(record)
-                    if experiment.choose != "last" and best_epoch(run.epochs(), experiment.choose) == state.epoch:
-                        state.keep_weights()
-                if saving.due or state.epoch == settings.epochs:
-                    saving.save()
-            tell(EpochDone(experiment, record))
+        _train_epochs(fabric, model, splits, stop, options.on_nan, tell)
         if ranks.first:
-            finish(run, fabric_model, state, splits, reserved, options.keep_weights)
+            finish(run, model, state, splits, reserved, options.keep_weights)
+
+
+def _train_epochs(fabric: Any, model: Any, splits: Splits, stop: Stopping, on_nan: OnNan, tell: Tell) -> None:
+    """Those that are still to come, each with its record."""
+    state, run, ranks, saving = stop.state, stop.run, stop.ranks, Saving(stop)
+    settings, choose = state.experiment.optimization, state.experiment.choose
+    while state.epoch < settings.epochs:
+        values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
+        values |= train_epoch(fabric, model, state, tell, saving.after_step, on_nan, ranks)
+        ranks.share_buffers(state.model)
+        values |= measure(model, state, splits, run, ranks)
+        with stop.uninterrupted():
+            state.end_epoch()
+            record = EpochRecord(state.epoch, values, values.pop("collapsed"))
+            if ranks.first:
+                run.append_epoch(record)
+                if choose != "last" and best_epoch(run.epochs(), choose) == state.epoch:
+                    state.keep_weights()
+            if saving.due or state.epoch == settings.epochs:
+                saving.save()
+        tell(EpochDone(state.experiment, record))
 
 
 class Saving:
     """When checkpoints are written: every so many seconds, unless that takes more than a twentieth of the time."""
 
-    def __init__(self, state: State, path: Path, stop: Stopping) -> None:
-        self.state, self.path, self.stop, self.ranks = state, path, stop, stop.ranks
+    def __init__(self, stop: Stopping) -> None:
+        self.stop, self.ranks = stop, stop.ranks
         self.last, self.took = time.monotonic(), 0.0
 
     @property
@@ -230,7 +212,7 @@ class Saving:
         """Write one now."""
         start = time.monotonic()
         if self.ranks.first:
-            self.state.save(self.path)
+            self.stop.save()
         self.ranks.wait()
         self.last = time.monotonic()
         self.took = self.last - start
@@ -256,23 +238,9 @@ def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split |
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed})
 
 
-def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Any:
-    """Devices and precision; what this machine has not is an error in one line."""
-    from lightning_fabric import Fabric  # heavy: imported where a run really starts
-
-    many: Any = {"strategy": strategy_of_many()} if devices * num_nodes > 1 else {}
-    how: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "precision": precision}
-    try:
-        return Fabric(**how, **many)
-    except Exception as error:  # Fabric raises many kinds
-        raise ValueError(
-            f"the device {accelerator} with precision {precision} cannot be used here ({error}): choose auto or cpu"
-            f"{', or fewer devices' if many else ''}"
-        ) from error
-
-
-def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -> None:
+def resume(run: Run, state: State, found: Fingerprint) -> None:
     """Take over what a stopped run left, if it is of this experiment and these data, and whole."""
+    experiment = state.experiment
     if run.experiment != experiment:
         raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
     check_data(run, found)
@@ -289,45 +257,24 @@ def resume(run: Run, experiment: Experiment, state: State, found: Fingerprint) -
         run.save_data(found)
 
 
-def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | None = None) -> State:
-    """Model, method and optimizer on the device, and the training data with the method's own share held back."""
-    name, epochs = experiment.method.name, experiment.optimization.epochs
-    task = Task(len(splits.train), splits.num_classes, epochs)
-    method = methods.build(name, task, **dict(experiment.method.options))
-    if method.first_whole_epoch >= epochs:
-        raise ValueError(
-            f"{name} would never act: its second phase starts after {method.first_whole_epoch} epochs, the run has "
-            f"{epochs}: give a smaller --start-epoch, or more --epochs"
-        )
-    train_split, meta_split = splits.train, None
-    if method.meta_share > 0:
-        order = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(META_SEED))
-        num_meta = max(1, int(method.meta_share * len(order)))
-        train_split, meta_split = splits.train.subset(order[num_meta:]), splits.train.subset(order[:num_meta])
-    torch.manual_seed(Stream(experiment.seed, 0, "initialisation").number())
-    outputs = splits.num_classes + int(method.unknown_class)
-    model = models.build(experiment.model.name, outputs, splits.image_shape, **dict(experiment.model.options))
-    methods.check_model(name, method, model)
-    start_from(model, experiment, start)
-    if any(parameter.dim() == 4 for parameter in model.parameters()):
-        model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-    model, method = model.to(fabric.device), method.to(fabric.device)
-    optimizer = make_optimizer(model, experiment.optimization)
-    return State(experiment, model, method, optimizer, train_split, meta_split, fabric.strategy.precision)
-
-
-def measure(model: Any, state: State, splits: Splits, experiment: Experiment, run: Run, ranks: Ranks) -> dict[str, Any]:
-    """The validation part of an epoch's record; at kept epochs the logits of val and test are stored."""
+def measure(model: Any, state: State, splits: Splits, run: Run, ranks: Ranks) -> dict[str, Any]:
+    """What an epoch records after its steps; at kept epochs the logits of val and test are stored."""
+    start, experiment = time.monotonic(), state.experiment
     epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val, ranks)
     if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
         tests = infer(model, splits.test, ranks)
         if ranks.first:
             save_logits(run, epoch, splits, logits, tests)
         ranks.wait()
-    record = {"val_loss": float(state.method.validation_loss(logits, labels))}
+    record: dict[str, Any] = {"val_loss": float(state.method.validation_loss(logits, labels))}
     if experiment.choose == "refinement":
         record["val_refinement"] = refinement(logits, labels, splits.num_classes)
-    return record | val_record(logits, labels, splits.class_names, experiment.num_bins)
+    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
+    record["weight_norm"] = float(weight_norm(state.model))
+    record["seconds"] = time.monotonic() - start + (state.gathered.seconds if state.gathered else 0.0)
+    if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
+        record["head_norm"] = float(weight_norm(head))
+    return record
 
 
 def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:

@@ -145,15 +145,11 @@ class Needs(NamedTuple):
     first_whole_epoch: int
 
 
+@cache
 def needs_of(experiment: Experiment) -> Needs:
     """What the method of an experiment asks for."""
-    return _needs(experiment.method, experiment.optimization.epochs)
-
-
-@cache
-def _needs(method: Part, epochs: int) -> Needs:
-    task = Task(num_samples=1, num_classes=2, epochs=epochs)
-    built = methods.build(method.name, task, **dict(method.options))
+    task = Task(num_samples=1, num_classes=2, epochs=experiment.optimization.epochs)
+    built = methods.build(experiment.method.name, task, **dict(experiment.method.options))
     return Needs(built.meta_share, built.unknown_class, built.first_whole_epoch)
 
 

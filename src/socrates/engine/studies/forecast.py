@@ -17,20 +17,12 @@ import torch
 from socrates.cluster import available_cores
 from socrates.contracts import Splits
 from socrates.data import ResidentImages, Transform
+from socrates.engine.build import build, make_fabric
 from socrates.engine.evaluate import EVAL_BATCH, evaluate_fitted
 from socrates.engine.pace import TRIED, try_pace
-from socrates.engine.studies.cost import (
-    MORE_PASSES,
-    Flops,
-    Sizes,
-    evaluation_flops,
-    flops,
-    needs_of,
-    sizes_of,
-    training_flops,
-)
+from socrates.engine.studies import cost
+from socrates.engine.studies.cost import Flops, Sizes
 from socrates.engine.studies.local import reason_of
-from socrates.engine.train import build, make_fabric
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import Run
 
@@ -90,7 +82,7 @@ def forecast(
     sizes: dict[Experiment, Sizes] = {}
     for run in experiments:
         try:
-            sizes[run] = sizes_of(run, data_root)
+            sizes[run] = cost.sizes_of(run, data_root)
             kinds.setdefault(kind_of(run), []).append(run)
         except (ValueError, OSError, ImportError) as error:
             _note(found, f"how long runs on {run.dataset.name} take is not known: {reason_of(error)}")
@@ -103,7 +95,7 @@ def forecast(
     precisions = {kind.precision for kind in (*kinds, ANOTHER)}
     fabrics = {precision: make_fabric(accelerator, precision) for precision in precisions}
     with _one_thread():
-        last = {unknown: _last_evaluation(unknown) for unknown in {needs_of(kind).unknown for kind in kinds}}
+        last = {unknown: _last_evaluation(unknown) for unknown in {cost.needs_of(kind).unknown for kind in kinds}}
         speeds = _timed({kind: sizes[runs[0]] for kind, runs in kinds.items()}, fabrics, patience, found)
     for kind, runs in kinds.items():
         speed = _most_like(kind, sizes[runs[0]], speeds)
@@ -111,7 +103,8 @@ def forecast(
             told = f"{kind.dataset.name} {kind.model.name} was not timed: reckoned from its FLOPs at the speed of "
             _note(found, told + speed.name)
         for run in runs:
-            found.seconds[run] = _seconds(run, sizes[run], speed) + last[needs_of(run).unknown] * _share(sizes[run])
+            evaluation = last[cost.needs_of(run).unknown] * _share(sizes[run])
+            found.seconds[run] = _seconds(run, sizes[run], speed) + evaluation
     return found
 
 
@@ -142,12 +135,12 @@ def _timed(kinds: dict[Experiment, Sizes], fabrics: dict[str, Any], patience: fl
         except Exception as error:  # whatever a model from outside raises: training will say it again
             name = f"{kind.dataset.name} {kind.model.name} {kind.method.name}"
             _note(found, f"{name} could not be timed: {reason_of(error)}")
-    return speeds or _speed(ANOTHER, sizes_of(ANOTHER), fabrics[ANOTHER.precision])
+    return speeds or _speed(ANOTHER, cost.sizes_of(ANOTHER), fabrics[ANOTHER.precision])
 
 
 def _speed(kind: Experiment, sizes: Sizes, fabric: Any) -> list[Speed]:
     """The speed of a kind, by steps of as many images as seconds allow; none if that is less than two."""
-    one, size = flops(kind, sizes), kind.optimization.batch_size
+    one, size = cost.flops(kind, sizes), kind.optimization.batch_size
     tried = min(size, int(LARGEST_STEP / one.both))
     if tried < 2:
         return []
@@ -155,14 +148,14 @@ def _speed(kind: Experiment, sizes: Sizes, fabric: Any) -> list[Speed]:
     splits = _made_up(sizes, 10 * tried, min(sizes.val, EVAL_BATCH if tried == size else tried))
     state = build(small, splits, fabric)
     state.epoch = state.method.first_whole_epoch
-    pace = try_pace(fabric, state, small, splits, TRIED if tried == size else 2)
-    done = tried * (one.both + MORE_PASSES.get(kind.method.name, 0) * one.forward)
+    pace = try_pace(fabric, state, splits, TRIED if tried == size else 2)
+    done = tried * (one.both + cost.MORE_PASSES.get(kind.method.name, 0) * one.forward)
     return [Speed(kind, one, done / pace.step, pace.image)]
 
 
 def _most_like(kind: Experiment, sizes: Sizes, speeds: Sequence[Speed]) -> Speed:
     """Itself, or the same model, or one of about as many FLOPs."""
-    own = flops(kind, sizes).both
+    own = cost.flops(kind, sizes).both
 
     def unlike(speed: Speed) -> tuple[bool, bool, bool, float]:
         other, same = speed.kind, (speed.kind.dataset, speed.kind.model) == (kind.dataset, kind.model)
@@ -174,9 +167,8 @@ def _most_like(kind: Experiment, sizes: Sizes, speeds: Sequence[Speed]) -> Speed
 
 def _seconds(run: Experiment, sizes: Sizes, speed: Speed) -> float:
     """Of all epochs of a run."""
-    image = speed.image * flops(run, sizes).forward / speed.one.forward
-    images = evaluation_flops(run, sizes) / flops(run, sizes).forward
-    return training_flops(run, sizes) / speed.rate + images * image
+    evaluation = cost.evaluation_flops(run, sizes) * speed.image / speed.one.forward
+    return cost.training_flops(run, sizes) / speed.rate + evaluation
 
 
 def _made_up(sizes: Sizes, num_train: int, num_val: int) -> Splits:

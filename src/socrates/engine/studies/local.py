@@ -19,7 +19,7 @@ import torch
 from socrates.cluster import ENVIRONMENT, available_cores
 from socrates.data import data_root
 from socrates.engine.events import EpochDone, Event, Failed, Finished, Retried, Started, Tell
-from socrates.engine.guard import handled, later, signals, unhandled
+from socrates.engine.guard import environment, handled, later, signals, unhandled
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.predictor import Weights
@@ -53,22 +53,31 @@ class Training:
 
 
 @dataclass(frozen=True)
-class LocalEngine:
-    """At most `processes` runs at once below `out`; a process that dies takes nothing but its own run along."""
+class EngineOptions:
+    """Where the runs of a study go, and how they are trained."""
 
     out: Path
     data_root: Path | None = None
-    processes: int | None = None  # as many as there are cores
+    processes: int | None = None  # at most so many runs at once; as many as there is room for if not given
     accelerator: str = "cpu"
     keep_weights: Weights = "none"  # of hundreds of runs nobody wants the models
     per_gpu: int = 1  # runs that share a GPU
-    gpus: tuple[str, ...] | None = None  # by number or name; those that this process sees, if it is to use them
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:
             raise ValueError(f"training needs at least 1 process, got {self.processes}")
         if self.per_gpu < 1:
             raise ValueError(f"at least 1 run uses a GPU, got {self.per_gpu}")
+
+
+@dataclass(frozen=True)
+class LocalEngine(EngineOptions):
+    """At most `processes` runs at once below `out`; a process that dies takes nothing but its own run along."""
+
+    gpus: tuple[str, ...] | None = None  # by number or name; those that this process sees, if it is to use them
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.gpus is None:
             object.__setattr__(self, "gpus", visible_gpus() if self.accelerator in ("auto", "gpu", "cuda") else ())
 
@@ -117,8 +126,8 @@ class LocalEngine:
         context = _processes()
         ours, theirs = context.Pipe(duplex=False)
         engine = replace(self, data_root=data_root(self.data_root))
-        environment = {**os.environ, **ENVIRONMENT, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
-        process = context.Process(target=_work, args=(theirs, environment, experiment, engine))
+        variables = {**os.environ, **ENVIRONMENT, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
+        process = context.Process(target=_work, args=(theirs, variables, experiment, engine))
         process.start()
         theirs.close()
         return Training(experiment, process, ours, gpu)
@@ -138,12 +147,8 @@ def _processes() -> Any:
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    before = dict(os.environ)
-    os.environ.update(ENVIRONMENT)  # it must stand before torch is imported
-    with handled(FOR_THE_PARENT, signal.SIG_IGN):
+    with environment(ENVIRONMENT), handled(FOR_THE_PARENT, signal.SIG_IGN):  # it must stand before torch is imported
         forkserver.ensure_running()
-    for name in ENVIRONMENT:
-        os.environ.pop(name) if name not in before else os.environ.update({name: before[name]})
     return context
 
 
@@ -163,11 +168,11 @@ def _end(going: dict[Connection, Training]) -> None:
         training.connection.close()
 
 
-def _work(connection: Connection, environment: dict[str, str], experiment: Experiment, engine: LocalEngine) -> None:
+def _work(connection: Connection, variables: dict[str, str], experiment: Experiment, engine: LocalEngine) -> None:
     """What a process does: train one run, and tell of it."""
     for number in FOR_THE_PARENT:
         signal.signal(number, signal.SIG_IGN)
-    os.environ.update(environment)
+    os.environ.update(variables)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     try:
         train_and_tell(experiment, engine, connection.send)
@@ -175,7 +180,7 @@ def _work(connection: Connection, environment: dict[str, str], experiment: Exper
         connection.send(Failed(experiment, reason_of(error)))
 
 
-def train_and_tell(experiment: Experiment, engine: Any, send: Callable[[Event], None]) -> None:
+def train_and_tell(experiment: Experiment, engine: EngineOptions, send: Callable[[Event], None]) -> None:
     """Train one run of an engine in one thread, and send what others want to know of it, not too often."""
     torch.set_num_threads(1)
     told = 0.0

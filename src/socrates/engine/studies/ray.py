@@ -9,16 +9,14 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from socrates.cluster import ENVIRONMENT, RETRIES, Pulse, connected, end, first_line
 from socrates.data import data_root
 from socrates.engine.events import Event, Failed, Finished, Tell
 from socrates.engine.guard import handled, signals, unhandled
-from socrates.engine.studies.local import leave, reason_of, train_and_tell
+from socrates.engine.studies.local import EngineOptions, leave, reason_of, train_and_tell
 from socrates.experiment import Experiment, Part
-from socrates.predictor import Weights
 
 SECONDS_BETWEEN_LOOKS = 0.2
 SECONDS_UNTIL_FREE = 60.0  # a worker whose machine was lost may live a little longer than Ray thinks
@@ -26,26 +24,15 @@ SECONDS_FOR_ROOM = 900.0  # in which a cluster that grows has a machine that a r
 
 
 @dataclass(frozen=True)
-class RayEngine:
+class RayEngine(EngineOptions):
     """Every run is a Ray task with its share of a machine; the cluster decides how many go on at once."""
 
-    out: Path
-    data_root: Path | None = None
-    processes: int | None = None  # at most so many runs at once; as many as the cluster has room for if not given
-    accelerator: str = "cpu"
-    keep_weights: Weights = "none"
-    per_gpu: int = 1  # runs that share a GPU
     address: str | None = None  # of a cluster; None starts one on this machine for as long as the study takes
-
-    def __post_init__(self) -> None:
-        if self.processes is not None and self.processes < 1:
-            raise ValueError(f"training needs at least 1 process, got {self.processes}")
-        if self.per_gpu < 1:
-            raise ValueError(f"at least 1 run uses a GPU, got {self.per_gpu}")
 
     def share(self, found: dict[str, float]) -> dict[str, float]:
         """What a run takes of a machine, in a cluster that has so much of everything.
 
+        >>> from pathlib import Path
         >>> RayEngine(Path("runs"), accelerator="auto", per_gpu=4).share({"CPU": 8.0, "GPU": 2.0})
         {'CPU': 1, 'GPU': 0.25}
         """
@@ -55,6 +42,7 @@ class RayEngine:
     def room(self, found: dict[str, float]) -> int:
         """How many runs fit on such a cluster.
 
+        >>> from pathlib import Path
         >>> RayEngine(Path("runs"), accelerator="cuda", per_gpu=2).room({"CPU": 8.0, "GPU": 3.0})
         6
         """

@@ -1,49 +1,25 @@
-"""A run's directory: the interface between those who train and those who report.
-
-experiment.json       what was asked for
-data.json             the fingerprint of the data that it began with
-epochs.jsonl          one line an epoch
-checkpoint.pt         the state of training, until the run is finished; and the one before it, checkpoint-previous.pt
-predictions/*.npz     logits and labels of val and test at kept epochs
-evaluation.json       every metric under every reading and scaler, at the chosen epoch
-evaluation-0025.json  the same at another kept epoch, if it was asked for
-model.safetensors     the chosen epoch's weights, with all that is needed to use them; see socrates.predictor
-scalers.safetensors   the same without weights, if they were not to be kept
-lock                  only while a process trains the run
-finished.json         written last: its existence means that the run is whole
-"""
+"""Run: a directory, read or written."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import json
-import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from socrates.data.fingerprint import Fingerprint
-from socrates.experiment import CHOICES, Experiment, Part, Value, resolve
-from socrates.files import (
-    named_errors,
-    refuse_bomb,
-    replace_text,
-    replacing,
-    to_json,
-    with_checksum,
-    without_checksum,
-    write_json,
-)
+from socrates.experiment import Experiment, Part, Value, resolve
+from socrates.files import named_errors, replace_text, to_json, with_checksum, without_checksum, write_json
+from socrates.records.epochs import EpochRecord, best_epoch
+from socrates.records.evaluation import Evaluation
+from socrates.records.predictions import Array, Predictions
 
-Array = NDArray[Any]
 Read = TypeVar("Read")
 LEFT_BY_TRAINING = (
     "finished.json",
@@ -54,116 +30,6 @@ LEFT_BY_TRAINING = (
     "checkpoint*",
     "predictions/*",
 )
-
-
-class Predictions(NamedTuple):
-    """Logits (N, C) or, with an unknown class, (N, C + 1); labels (N,); and C, the number of known classes."""
-
-    logits: Array
-    labels: Array
-    num_classes: int
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """The numbers of one epoch by name, and why the run counts as collapsed, if it does.
-
-    >>> EpochRecord(1, {"train_loss": 0.5}).value("train_loss"), EpochRecord(1, {}).value("beta")
-    (0.5, nan)
-    """
-
-    epoch: int
-    values: Mapping[str, float]
-    collapsed: str | None = None
-
-    def value(self, name: str) -> float:
-        """A number of the epoch, NaN if it was not recorded."""
-        return self.values.get(name, math.nan)
-
-    def to_json(self) -> dict[str, Any]:
-        """One flat object without its checksum; NaN becomes null when it is written."""
-        return {"epoch": self.epoch, **self.values, "collapsed": self.collapsed}
-
-    @classmethod
-    def from_json(cls, plain: Any) -> EpochRecord:
-        """What `to_json` wrote; anything else is refused."""
-        plain = without_checksum(plain)
-        if not isinstance(plain, dict) or not _is_number(plain.get("epoch")):
-            raise ValueError(f"{plain!r} is no record of an epoch")
-        values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
-        if wrong := _not_numbers(values.items()):
-            raise ValueError(f"{wrong} of epoch {plain['epoch']} must be numbers")
-        return cls(plain["epoch"], _with_nan(values), plain.get("collapsed"))
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Every metric of val and test at one epoch: results[scaler][split][reading][metric], and what was fitted.
-
-    A model without an unknown class has the one reading "plain", which answers for every reading that is asked for.
-
-    >>> table = {"none": {"test": {"plain": {"ece": 0.02, "mce": None}}}}
-    >>> evaluation = Evaluation(25, 15, unknown_class=False, results=table)
-    >>> evaluation.value("none", "test", "answer", "ece"), evaluation.value("none", "test", "plain", "mce")
-    (0.02, nan)
-    """
-
-    epoch: int
-    num_bins: int
-    unknown_class: bool
-    results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float | None]]]]
-    skipped: Mapping[str, str] = field(default_factory=dict)  # scalers that could not be fitted, and why
-    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def values(self, scaler: str, split: str, reading: str) -> dict[str, float]:
-        """All metrics under a scaler and a reading, NaN where one is not finite; none if they were not computed."""
-        readings = self.results.get(scaler, {}).get(split, {})
-        return _with_nan(readings.get(reading if self.unknown_class else "plain", {}))
-
-    def value(self, scaler: str, split: str, reading: str, metric: str) -> float:
-        """One metric, NaN if it was not computed or is not finite."""
-        return self.values(scaler, split, reading).get(metric, math.nan)
-
-    @property
-    def scalers(self) -> tuple[str, ...]:
-        """Those with results, "none" among them."""
-        return tuple(self.results)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain dicts, numbers and strings."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, plain: Any) -> Evaluation:
-        """What `to_json` wrote; anything else is refused."""
-        required = ("epoch", "num_bins", "unknown_class", "results")
-        if missing := [key for key in required if not isinstance(plain, dict) or key not in plain]:
-            raise ValueError(f"it has no {', '.join(missing)}")
-        if type(plain["epoch"]) is not int:
-            raise ValueError(f"its epoch is {plain['epoch']!r}, not a whole number")
-        if not plain["results"] and not plain.get("skipped"):
-            raise ValueError("it has no results")
-        try:
-            readings = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
-            values = [item for metrics in readings for item in metrics.items()]
-        except AttributeError:
-            raise ValueError("its results are not by scaler, split, reading and metric") from None
-        if wrong := _not_numbers(values):
-            raise ValueError(f"{wrong} are not numbers")
-        return cls(**{item.name: plain[item.name] for item in fields(cls) if item.name in plain})
-
-
-def best_epoch(records: Sequence[EpochRecord], rule: str) -> int:
-    """The epoch that a rule of `CHOICES` picks: the first with the best value, collapsed ones left out; else the last.
-
-    >>> best_epoch([EpochRecord(1, {"val_nll": 0.4}), EpochRecord(2, {"val_nll": 0.3})], "nll")
-    2
-    """
-    name, sign = CHOICES[rule]
-    if rule == "last":
-        return records[-1].epoch
-    usable = [one for one in records if not one.collapsed and math.isfinite(one.value(name))]
-    return min(usable, key=lambda one: sign * one.value(name)).epoch if usable else records[-1].epoch
 
 
 class Run:
@@ -283,10 +149,7 @@ class Run:
 
     def save_predictions(self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int) -> None:
         """Keep the logits of a split; every metric can be computed from them later."""
-        path = self.predictions_path(split, epoch)
-        arrays = {"logits": logits.astype(np.float32), "labels": labels.astype(np.int32)}
-        with replacing(path) as file:
-            np.savez_compressed(file, **arrays, num_classes=np.int32(num_classes))
+        Predictions(logits, labels, num_classes).write(self.predictions_path(split, epoch))
 
     def kept_epochs(self) -> list[int]:
         """Epochs of which both val and test logits are there, in order."""
@@ -297,11 +160,7 @@ class Run:
         """Logits and labels of a split at an epoch."""
         path = self.predictions_path(split, epoch)
         try:
-            if path.exists() and not path.is_file():
-                raise ValueError("it is no file")
-            with open(path, "rb") as file, np.load(file) as stored:
-                refuse_bomb(stored.zip, path)
-                return Predictions(stored["logits"], stored["labels"], int(stored["num_classes"]))
+            return Predictions.read(path)
         except FileNotFoundError:
             raise FileNotFoundError(f"{path} is not there; kept epochs: {self.kept_epochs()}") from None
         except Exception as error:  # numpy raises zipfile, zlib and pickle errors alike for a damaged file
@@ -392,17 +251,3 @@ def read_experiment(plain: dict[str, Any]) -> Experiment:
         options = {**THEN.get(method.name, {}), **dict(method.options)}
         experiment = replace(experiment, method=Part(method.name, **options))
     return resolve(experiment, trust_code=False)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _not_numbers(values: Iterable[tuple[str, Any]]) -> str:
-    """The names of values that are neither numbers nor null."""
-    return ", ".join(sorted({key for key, value in values if value is not None and not _is_number(value)}))
-
-
-def _with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
-    """What was written, NaN where it was null."""
-    return {key: math.nan if value is None else value for key, value in values.items()}

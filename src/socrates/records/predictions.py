@@ -1,0 +1,47 @@
+"""The logits of a split at an epoch, a file of predictions/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from socrates.files import refuse_bomb, replacing
+
+Array = NDArray[Any]
+
+
+class Predictions(NamedTuple):
+    """Logits (N, C) or, with an unknown class, (N, C + 1); labels (N,); and C, the number of known classes.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "val-0001.npz")
+    >>> Predictions(np.zeros((2, 3)), np.array([0, 2]), 3).write(path)
+    >>> Predictions.read(path).labels
+    array([0, 2], dtype=int32)
+    """
+
+    logits: Array
+    labels: Array
+    num_classes: int
+
+    def write(self, path: Path) -> None:
+        """Into a file, in single precision."""
+        with replacing(path) as file:
+            np.savez_compressed(
+                file,
+                logits=self.logits.astype(np.float32),
+                labels=self.labels.astype(np.int32),
+                num_classes=np.int32(self.num_classes),
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Predictions:
+        """What `write` wrote; a damaged file raises whatever numpy does."""
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is no file")
+        with open(path, "rb") as file, np.load(file) as stored:
+            refuse_bomb(stored.zip, path)
+            return cls(stored["logits"], stored["labels"], int(stored["num_classes"]))
