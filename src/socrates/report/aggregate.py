@@ -20,6 +20,8 @@ from .results import Array, Results
 from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
 
 MOST_SPELLED_OUT = 8  # methods of a setting whose labels have all options that are not at their defaults
+# What of an Experiment no label has to tell: the setting does, the method's name, or all of them have it.
+TOLD_ELSEWHERE = ("dataset", "model", "method", "seed", "num_train", "optimization")
 
 
 class Skipped(NamedTuple):
@@ -196,14 +198,20 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     names = [
         method_label(one, experiments, without=shared.get(one.method.name.partition(":")[0], {})) for one in experiments
     ]
-    further = ("num_bins", "keep_every", "precision")  # what may differ within a setting and is not the method
-    plain = [{key: getattr(one, key) for key in further} | vars(one.optimization) for one in experiments]
+    plain = [_besides_method(one) for one in experiments]
     full: list[str] = []
     for name, own in zip(names, plain, strict=True):
         rivals = [other for rival, other in zip(names, plain, strict=True) if rival == name]
-        differing = [key for key in own if any(other.get(key) != own[key] for other in rivals)]
+        differing = [key for key in own if any(other[key] != own[key] for other in rivals)]
         full.append(", ".join([name, *(f"{key} {own[key]}" for key in differing)]))
     return full
+
+
+def _besides_method(experiment: Experiment) -> dict[str, object]:
+    """What may differ within a setting and is not the method; weights to start from by the first letters of a hash."""
+    further = [item.name for item in dataclasses.fields(experiment) if item.name not in TOLD_ELSEWHERE]
+    found = {name: getattr(experiment, name) for name in further} | vars(experiment.optimization)
+    return {**found, "start": experiment.start[:8] or "from scratch"}
 
 
 def shared_options(experiments: Sequence[Experiment]) -> dict[str, dict[str, Value]]:
