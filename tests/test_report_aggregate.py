@@ -28,7 +28,7 @@ def test_groups_by_setting_and_all_but_the_seed(tmp_path):
     make_run(tmp_path, experiment("ce", 1, epochs=4))
     runs, skipped = read_all(tmp_path)
     assert not skipped
-    groups = {setting.title: found for setting, found in group_runs(runs).items()}
+    groups = group_runs(runs)
     assert set(groups) == {"digits, mlp, 6 epochs", "digits, mlp, 4 epochs"}
     seeds = {group.label: group.seeds for group in groups["digits, mlp, 6 epochs"]}
     assert seeds == {"Socrates γ=2": [1, 2, 3], "Socrates γ=1": [1]}
@@ -98,7 +98,7 @@ def test_options_that_many_variants_share_are_in_the_title_and_not_in_the_labels
     found = {group.label for group in groups}
     assert {"Socrates", "Socrates no beta", "CCL-SC weight=0.1"} <= found
     assert len(found) == 9
-    assert setting.title == "digits, mlp, 6 epochs, all CCL-SC: queue_size=20, all Socrates: α=0.999 γ=3"
+    assert setting == "digits, mlp, 6 epochs, all CCL-SC: queue_size=20, all Socrates: α=0.999 γ=3"
 
 
 def test_labels_tell_apart_what_the_method_does_not():

@@ -65,15 +65,6 @@ class RunData:
         return bin_stats(open_top(prediction, stored.labels), self.evaluation.num_bins)
 
 
-class Setting(NamedTuple):
-    """Where methods can be compared: the same data, model and length of training, all of which the title tells.
-
-    So it does of options that many methods share, which are left out of their labels.
-    """
-
-    title: str
-
-
 def results_of(label: str, runs: Sequence[RunData]) -> Results:
     """Runs that differ in their seeds alone, under a label."""
     first, epochs = runs[0].experiment, runs[0].curves["epoch"]
@@ -154,35 +145,34 @@ def read_run(directory: Path) -> RunData:
     return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
 
-def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
+def group_runs(runs: Sequence[RunData]) -> dict[str, list[Results]]:
     """Runs by setting, and there by everything but the seed, in the order of the seeds.
 
-    No two may be equal; `read_runs` gives no such two.
+    The title of a setting also tells the options that many methods share, which are left out of their labels. No two
+    runs may be equal; `read_runs` gives no such two.
     """
     alike: dict[Experiment, list[RunData]] = {}
     for run in runs:
         alike.setdefault(dataclasses.replace(run.experiment, seed=0), []).append(run)
-    found: dict[Setting, dict[Experiment, list[RunData]]] = {}
+    found: dict[str, dict[Experiment, list[RunData]]] = {}
     for experiment, own in alike.items():
         found.setdefault(setting_of(experiment), {})[experiment] = sorted(own, key=lambda run: run.experiment.seed)
     return {
-        Setting(", ".join([setting.title, *shared_in_words([*own])])): list(
-            map(results_of, labels([*own]), own.values())
-        )
+        ", ".join([setting, *shared_in_words([*own])]): [*map(results_of, labels([*own]), own.values())]
         for setting, own in found.items()
     }
 
 
-def setting_of(experiment: Experiment) -> Setting:
-    """The setting of an experiment.
+def setting_of(experiment: Experiment) -> str:
+    """Where methods can be compared: the same data, model and length of training.
 
     >>> from socrates.experiment import Part
-    >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300)).title
+    >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300))
     'digits, cnn (width 16), 300 training images, 300 epochs'
     """
     words = [_described(experiment, "dataset"), _described(experiment, "model")]
     words += [f"{experiment.num_train:,} training images"] if experiment.num_train is not None else []
-    return Setting(", ".join([*words, f"{experiment.optimization.epochs} epochs"]))
+    return ", ".join([*words, f"{experiment.optimization.epochs} epochs"])
 
 
 def labels(experiments: Sequence[Experiment]) -> list[str]:
