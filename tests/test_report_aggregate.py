@@ -12,7 +12,7 @@ from report_runs import experiment, make_run
 
 from socrates.cli.report import Report, run_report
 from socrates.experiment import Part
-from socrates.report.aggregate import find_runs, group_runs, labels, method_label, read_run, read_runs
+from socrates.report.aggregate import TOLD_ELSEWHERE, find_runs, group_runs, labels, method_label, read_run, read_runs
 from socrates.report.statistics import mean_std
 from socrates.report.write import write_report
 
@@ -28,7 +28,7 @@ def test_groups_by_setting_and_all_but_the_seed(tmp_path):
     make_run(tmp_path, experiment("ce", 1, epochs=4))
     runs, skipped = read_all(tmp_path)
     assert not skipped
-    groups = {setting.title: found for setting, found in group_runs(runs).items()}
+    groups = group_runs(runs)
     assert set(groups) == {"digits, mlp, 6 epochs", "digits, mlp, 4 epochs"}
     seeds = {group.label: group.seeds for group in groups["digits, mlp, 6 epochs"]}
     assert seeds == {"Socrates γ=2": [1, 2, 3], "Socrates γ=1": [1]}
@@ -98,7 +98,7 @@ def test_options_that_many_variants_share_are_in_the_title_and_not_in_the_labels
     found = {group.label for group in groups}
     assert {"Socrates", "Socrates no beta", "CCL-SC weight=0.1"} <= found
     assert len(found) == 9
-    assert setting.title == "digits, mlp, 6 epochs, all CCL-SC: queue_size=20, all Socrates: α=0.999 γ=3"
+    assert setting == "digits, mlp, 6 epochs, all CCL-SC: queue_size=20, all Socrates: α=0.999 γ=3"
 
 
 def test_labels_tell_apart_what_the_method_does_not():
@@ -109,6 +109,20 @@ def test_labels_tell_apart_what_the_method_does_not():
     assert labels([one, experiment("focal", gamma=1.0)]) == ["Focal γ=2", "Focal γ=1"]
     outside = dataclasses.replace(one, method=Part("package.module:loss", start_epoch=3))
     assert method_label(outside) == "package.module loss E_s=3"
+
+
+def test_every_field_of_an_experiment_is_told_by_its_label_or_its_setting():
+    """Two of one label would share a column of every table and a line of every chart."""
+    one = experiment("ce")
+    others = [
+        dataclasses.replace(one, **{name: value})
+        for name, value in (("choose", "ece"), ("certify", 0.05), ("start", "0123456789abcdef"), ("num_bins", 10))
+    ]
+    found = labels([one, *others])
+    assert len({*found}) == 5
+    assert found[3] == "CE, num_bins 15, choose last, certify None, start 01234567"
+    told = {*vars(one)} - {*TOLD_ELSEWHERE}
+    assert told == {"num_bins", "keep_every", "precision", "choose", "certify", "start"}
 
 
 @pytest.mark.parametrize(

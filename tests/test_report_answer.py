@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from socrates.cli.report import show_answers
 from socrates.experiment import Part
 from socrates.records import Evaluation
-from socrates.report.answer import answer, at_floor, by_seed, differences, lines_of, over_settings
+from socrates.report.answer import answer, at_floor, differences, lines_of, over_settings
 from socrates.report.results import Results
 from socrates.report.vocabulary import GLOSSARY, METHODS, METRICS, SCALERS
 
@@ -167,7 +167,7 @@ def test_for_any_numbers(given_methods):
             assert one.words != "better" or (one.mean > 0) == spec.larger_is_better
     best = sound[0]
     assert at_floor(best) == ("as well calibrated" in made.sentences[0])
-    assert f"{np.mean(list(by_seed(best, 'ece').values())):.2f} %" in made.sentences[0]
+    assert f"{np.mean(list(best.by_seed(METRICS['ece']).values())):.2f} %" in made.sentences[0]
 
 
 def test_every_printed_name_is_explained_once():

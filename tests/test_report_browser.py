@@ -96,7 +96,7 @@ def file(tmp_path_factory):
     for method in ("focal", "brier"):
         make_run(root / "runs", dataclasses.replace(experiment(method, 1, 30, 30), num_train=300))
     runs, _ = read_runs(find_runs(root / "runs"))
-    settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
+    settings = group_runs(runs)
     skipped = [Skipped(root / f"run{EVIL}", "unfinished: 3 of 30 epochs are done")]
     data = page_data(settings, skipped, command=lambda asked: f"socrates train digits {asked.method.name}")
     write_page(root / "index.html", data, "A report", "Laptop scale.")

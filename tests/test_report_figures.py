@@ -70,7 +70,7 @@ def drawn(members):
 
 
 def read(root):
-    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
+    return group_runs(read_runs(find_runs(root))[0])
 
 
 def test_band_is_mean_and_sample_deviation_of_the_runs_that_have_a_value():

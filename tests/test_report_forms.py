@@ -38,7 +38,7 @@ def three(tmp_path):
 
 
 def settings_of(root):
-    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
+    return group_runs(read_runs(find_runs(root))[0])
 
 
 def published(results, table, metric, scaler):

@@ -24,7 +24,7 @@ def command(asked):
 
 def settings_of(root):
     runs, skipped = read_runs(find_runs(root))
-    return {setting.title: groups for setting, groups in group_runs(runs).items()}, skipped
+    return group_runs(runs), skipped
 
 
 def data_of(root):

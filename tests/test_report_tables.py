@@ -23,7 +23,7 @@ NAN = math.nan
 
 
 def settings_of(root):
-    return {setting.title: groups for setting, groups in group_runs(read_runs(find_runs(root))[0]).items()}
+    return group_runs(read_runs(find_runs(root))[0])
 
 
 def cells(table, *keys):

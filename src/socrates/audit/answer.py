@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from socrates.experiment import Part
 from socrates.records import Evaluation
-from socrates.report.answer import FEW, Answer, Estimate, Line, listed, p_value
+from socrates.report.answer import FEW, Answer, Estimate, Line
 from socrates.report.results import Results
-from socrates.report.vocabulary import USUAL_READING, scaler_of
+from socrates.report.vocabulary import scaler_of
+from socrates.report.words import capitalised, counted, listed, p_value, percent
 
 from .judge import Judgement
 from .pairs import compare
@@ -34,8 +35,7 @@ def verdict(judged: Judgement) -> str:
 def state(judged: Judgement) -> str:
     """Whether the file is calibrated, in a few words."""
     if judged.test.p_value >= LEVEL:
-        rows = f"{len(judged.sample):,} rows" if len(judged.sample) > 1 else "1 row"
-        return f"{judged.label} is calibrated as far as {rows} can tell"
+        return f"{judged.label} is calibrated as far as {counted(len(judged.sample), 'row')} can tell"
     slight = judged.values["ece"] - judged.floor < SLIGHT
     return f"{judged.label} {'is slightly miscalibrated' if slight else 'is not calibrated'}"
 
@@ -59,9 +59,8 @@ def answer_of(made: Audit) -> Answer:
     found = made.differences if best is made.files[0] else compare(files)[0]
     worse = {one.label: one.low > 0 for one in found if one.metric == "ece"}
     lines = tuple(line_of(one, one is best or not worse.get(one.label, True)) for one in files)
-    remark = f"{evidence(best)}."
     if len(files) == 1:
-        return Answer(f"{state(best)}.", (f"{remark[0].upper()}{remark[1:]}", remedy(best)), lines, INTERVALS)
+        return Answer(f"{state(best)}.", (f"{capitalised(evidence(best))}.", remedy(best)), lines, INTERVALS)
     names = [line.label for line in lines if line.leader]
     headline = f"{listed(names, 'or')} is the best calibrated."
     if len(names) > FEW:
@@ -82,7 +81,7 @@ def line_of(one: Judgement, leader: bool) -> Line:
         Estimate(100 * one.values[name], 100 * one.intervals[name].low, 100 * one.intervals[name].high, len(one.sample))
         for name in ("ece", "accuracy")
     )
-    return Line(one.label, results_of(one), "none", USUAL_READING, ece, accuracy, 100 * one.floor, leader)
+    return Line(one.label, results_of(one), "none", ece, accuracy, 100 * one.floor, leader)
 
 
 def results_of(one: Judgement) -> Results:
@@ -94,8 +93,7 @@ def results_of(one: Judgement) -> Results:
 
 def remedy(judged: Judgement) -> str:
     """What a scaler gives on held-out rows, and how many answers are certified."""
-    words = f"{scaled(judged)}; {certified(judged)}."
-    return f"{words[0].upper()}{words[1:]}"
+    return f"{capitalised(scaled(judged))}; {certified(judged)}."
 
 
 def scaled(judged: Judgement) -> str:
@@ -120,12 +118,3 @@ def certified(judged: Judgement) -> str:
         f"answers with a confidence of at least {made.threshold:.3f} ({percent(made.coverage)} of the rows) are wrong "
         f"in at most {100 * made.risk:g} %, certified with probability {1 - made.delta:g}"
     )
-
-
-def percent(share: float) -> str:
-    """A share as it is printed.
-
-    >>> percent(0.03124)
-    '3.12 %'
-    """
-    return f"{100 * share:.2f} %"

@@ -12,11 +12,13 @@ import numpy as np
 
 from socrates.metrics.predictions import Array
 from socrates.metrics.samples import HALF_TOLERANCE
+from socrates.report.words import first_of
 
 from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, UNKNOWN, VALUES, WEIGHT, Kind, Layout
 from .table import Coded, Column
 
 BINARY = ("0", "1")
+MOST_NAMED = 12  # columns in a message
 NEARLY_A_NUMBER = re.compile(r"-?\d*[.,]?\d+ ?%?")
 TOLD_APART = "class "  # so `socrates predict` calls classes whose names are those of its other columns
 
@@ -45,7 +47,7 @@ def detect(table: Mapping[str, Column], told: Told) -> Layout:
         raise ValueError(f"kind={told.kind!r}, expected one of {', '.join(KINDS)}")
     for name in filter(None, (told.label, told.weight, *told.groups, *told.columns)):
         if name not in table:
-            raise ValueError(f"there is no column {name!r}: the columns are {_listed(table)}")
+            raise ValueError(f"there is no column {name!r}: the columns are {first_of(table, most=MOST_NAMED)}")
     weight = told.weight or _named(table, WEIGHT)
     single = {name: column for name, column in table.items() if isinstance(column, Coded) or column.ndim == 1}
     for name in filter(None, (told.label, weight, *told.groups)):
@@ -62,9 +64,11 @@ def detect(table: Mapping[str, Column], told: Told) -> Layout:
         _refuse_words(rest)
         expected = "p0, p1, ... or names of classes that sum to 1, or one score p; or confidence with correct"
         todo = "name the columns of the classes, and say kind='logits' if they hold logits"
-        raise ValueError(f"no predictions are found in the columns {_listed(table)}, expected {expected}: {todo}")
+        raise ValueError(
+            f"no predictions are found in the columns {first_of(table, most=MOST_NAMED)}, expected {expected}: {todo}"
+        )
     if not (found.correct or sight.labelled):
-        given = f"no labels are found in the columns {_listed(table)}"
+        given = f"no labels are found in the columns {first_of(table, most=MOST_NAMED)}"
         if odd := _named(table, LABEL):
             given += f" ({odd} holds lists or fractions, not one class a row)"
         raise ValueError(f"{given}, expected {', '.join(LABEL)}: name the column, or give a file of labels")
@@ -135,7 +139,7 @@ def _only_list(sight: _Sight) -> Layout | None:
     if not lists or sight.told.kind == "confidence":
         return None
     if len(lists) > 1:
-        raise ValueError(f"{_listed(lists)} all hold a row of values, expected one: name the column")
+        raise ValueError(f"{first_of(lists, most=MOST_NAMED)} all hold a row of values, expected one: name the column")
     name, values = next(iter(lists.items()))
     return _of_rows(sight, sight.told.kind or _kind_by_values(values), name)
 
@@ -296,9 +300,3 @@ def _named(names: Iterable[str], words: Sequence[str]) -> str | None:
     """The column that is called by the first of these words that there is, in any case of letters."""
     lower = {name.lower(): name for name in reversed(list(names))}
     return next((lower[word] for word in words if word in lower), None)
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Some of the names, and how many more there are."""
-    names = list(names)
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -10,7 +10,7 @@ import numpy as np
 from socrates import scaling
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
-from socrates.report.forest import screen
+from socrates.report.forest import forest, screen
 from socrates.report.markup import asset
 from socrates.report.page import composed, methods_of, page_of, write_page
 from socrates.report.style import MARKERS, Style
@@ -74,7 +74,7 @@ def audit_page(made: Audit) -> Json:
     found = answer_of(made)
     if len(files) > 1:  # what would make each of them better
         found = replace(found, sentences=tuple(sentence for one in files for sentence in answer(one)))
-    opening = screen(found, look, interval="95 % over the choice of the rows", compared=False)
+    opening = screen(found, forest(found.lines, look, offered=0), "95 % over the choice of the rows", compared=False)
     setting = composed("", methods, shown, charts, tables, opening)
     counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
     return page_of([setting], shown, "socrates audit", counts)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,11 +16,12 @@ from socrates.scaling import Scaler
 
 from .columns import Layout
 from .measure import Measured, predictions
+from .sample import Sample
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedRows:
-    """N rows: probabilities or logits (N, C), and labels (N,).
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JudgedRows(Sample):
+    """A sample of N rows: probabilities or logits (N, C), and labels (N,).
 
     Where only confidence and correctness are known, the two columns are the probabilities of wrong and right, and `top`
     is about the second of them, whichever is larger. `reading` is that of an unknown last column, None without one.
@@ -30,11 +29,6 @@ class JudgedRows:
 
     layout: Layout
     reading: Reading | None
-    values: Array
-    labels: Array
-    weight: Array | None
-    positions: Array
-    groups: Mapping[str, Array]
     num_bins: int  # of the ECE
 
     @classmethod
@@ -44,11 +38,8 @@ class JudgedRows:
         values = np.stack([1 - rows.values, rows.values], axis=1) if layout.kind == "confidence" else rows.values
         values = _finite(values) if layout.kind == "logits" else values
         groups = {name: rows.groups[name] for name in measured.groups}
-        judged = values, rows.labels.astype(np.int64), rows.weight, rows.positions, groups
-        return cls(layout, measured.reading, *judged, measured.meter.num_bins)
-
-    def __len__(self) -> int:
-        return len(self.labels)
+        judged = values, rows.labels.astype(np.int64), rows.positions, groups, rows.weight
+        return cls(*judged, layout=layout, reading=measured.reading, num_bins=measured.meter.num_bins)
 
     @property
     def of_confidence(self) -> bool:
@@ -64,13 +55,6 @@ class JudgedRows:
     def from_probs(self) -> bool:
         """Whether scalers are given probabilities."""
         return self.layout.kind != "logits"
-
-    def take(self, index: Any) -> JudgedRows:
-        """The rows at these positions."""
-        weight = None if self.weight is None else self.weight[index]
-        groups = {name: of[index] for name, of in self.groups.items()}
-        rows = {name: getattr(self, name)[index] for name in ("values", "labels", "positions")}
-        return replace(self, **rows, weight=weight, groups=groups)
 
     def prediction(self, scaler: Scaler | None = None) -> Prediction | Array:
         """What the rows say, as they are or scaled."""

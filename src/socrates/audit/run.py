@@ -112,7 +112,7 @@ def file_json(one: Judgement) -> dict[str, Any]:
         values[name] = {"value": value, **({"low": interval.low, "high": interval.high} if interval else {})}
     values["ece"]["floor"] = one.floor
     measured, made = one.measured, one.recalibrated
-    found = {
+    return {
         "label": one.label,
         "answer": list(answer(one)),
         "metrics": values,
@@ -135,4 +135,3 @@ def file_json(one: Judgement) -> dict[str, Any]:
         "understood": measured.layout.words,
         "notes": measured.notes,
     }
-    return found

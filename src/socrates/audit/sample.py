@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .table import Coded
 MISSING_GROUP = "(missing)"
 MOST_VALUES = 50_000_000  # of wide rows fewer are kept: 200 MB in single precision
 _WHOLE = 1 << 64
+AnySample = TypeVar("AnySample", bound="Sample")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +41,11 @@ class Sample:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def take(self, rows: Array) -> Sample:
-        """Some of the rows."""
-        groups = {name: words[rows] for name, words in self.groups.items()}
-        weight = None if self.weight is None else self.weight[rows]
-        return Sample(self.values[rows], self.labels[rows], self.positions[rows], groups, weight)
+    def take(self: AnySample, index: Any) -> AnySample:
+        """The rows at these places."""
+        found: dict[str, Any] = {name: getattr(self, name)[index] for name in ("values", "labels", "positions")}
+        groups = {name: words[index] for name, words in self.groups.items()}
+        return replace(self, **found, groups=groups, weight=None if self.weight is None else self.weight[index])
 
     @classmethod
     def joined(cls, parts: Sequence[Sample]) -> Sample:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from socrates.metrics import GroupGap
-from socrates.report.tables import NOTHING, Cell, Row, Table, emphasis
-from socrates.report.vocabulary import AUDITED, METRICS, scaler_of
+from socrates.report.tables import NOTHING, Cell, Row, Table, cell_of, emphasis
+from socrates.report.vocabulary import AUDITED, METRICS, Metric, scaler_of
 
 from .judge import Judgement
 from .pairs import Difference
@@ -46,14 +46,15 @@ def metrics_table(files: Sequence[Judgement]) -> Table:
             if name not in one.values:
                 continue
             found = one.intervals.get(name)
-            number = [one.values[name], *((found.low, found.high) if found else (math.nan, math.nan))]
-            cells = [Cell(spec.factor * value, form=spec.form) for value in number]
-            rows.append(Row((one.label, spec.head), (*cells, spec.meaning)))
+            ends = (found.low, found.high) if found else (math.nan, math.nan)
+            rows.append(_metric_row(one.label, spec, one.values[name], *ends))
             if name == "ece":
-                floor = METRICS["ece_floor"]
-                cells = [Cell(floor.factor * one.floor, form=floor.form), *[Cell(math.nan)] * 2]
-                rows.append(Row((one.label, floor.head), (*cells, floor.meaning)))
+                rows.append(_metric_row(one.label, METRICS["ece_floor"], one.floor, math.nan, math.nan))
     return Table("metrics", "Metrics", ("File", "Metric", "Value", "95 % from", "95 % to", "Meaning"), tuple(rows))
+
+
+def _metric_row(label: str, spec: Metric, *numbers: float) -> Row:
+    return Row((label, spec.head), (*(cell_of(spec, value) for value in numbers), spec.meaning))
 
 
 def scaler_table(files: Sequence[Judgement]) -> Table:
@@ -67,9 +68,7 @@ def scaler_table(files: Sequence[Judgement]) -> Table:
             for spec in specs
         }
         for at, (name, of) in enumerate(made.items()):
-            cells = [
-                Cell(spec.factor * of[spec.name], emphasis=places[spec.name][at], form=spec.form) for spec in specs
-            ]
+            cells = [cell_of(spec, of[spec.name], emphasis=places[spec.name][at]) for spec in specs]
             chosen = "to use" if name == one.recalibrated.winner else ""
             rows.append(Row((one.label, scaler_of(name).long), (*cells, chosen)))
     heads = ("File", "Scaler", *(spec.head for spec in specs), "")
@@ -125,7 +124,7 @@ def difference_table(differences: Sequence[Difference]) -> Table:
     rows: list[Row] = []
     for one in differences:
         spec = METRICS[one.metric]
-        cells = [Cell(spec.factor * value, form=spec.form) for value in (one.value, one.low, one.high)]
+        cells = [cell_of(spec, value) for value in (one.value, one.low, one.high)]
         rows.append(Row((spec.head, one.label, one.reference), (*cells, one.words)))
     heads = ("Metric", "File", "Reference", "Difference", "95 % from", "95 % to", "Verdict")
     notes = ("Paired by row: the ECE by resampling both files together, the others by the differences of single rows.",)

@@ -11,13 +11,14 @@ from pathlib import Path
 from rich.table import Table as Printed
 from rich.text import Text
 
-from socrates.audit.answer import answer, p_value
+from socrates.audit.answer import answer
 from socrates.audit.judge import NUM_DRAWS
 from socrates.audit.page import write_audit
 from socrates.audit.run import Audit, audit
 from socrates.audit.tables import shown_tables
 from socrates.report.tables import Cell, Table, unrepeated
 from socrates.report.vocabulary import AUDITED
+from socrates.report.words import p_value
 
 from .commands import Audit as Options
 from .output import complain, console, errors, show

@@ -64,7 +64,7 @@ def show_plan(plan: Plan, options: Reproduce) -> None:
     else:
         heads = ("setting", "method")
         for run in plan.runs:
-            rows.setdefault((setting_of(run).title, method_label(run)), []).append(run)
+            rows.setdefault((setting_of(run), method_label(run)), []).append(run)
     show_rows(heads, rows | {("all", ""): plan.runs}, missing, found, options)
     parts = [cost(run, sizes_of(run, options.data)) for run in missing if run in found.seconds]
     samples, updates = sum(one.samples for one in parts), sum(one.parameters * one.steps for one in parts)
@@ -118,11 +118,8 @@ def show_total(runs: Sequence[Experiment], found: Forecast, options: ManyRuns) -
 
 def at_once(options: ManyRuns, of_one_device: bool = True) -> int:
     """How many runs go on together; on one accelerator they share what it can do."""
-    return (
-        1
-        if of_one_device and options.device != "cpu"
-        else LocalEngine(options.out, processes=options.processes).at_once
-    )
+    shared = of_one_device and options.device != "cpu"
+    return 1 if shared else LocalEngine(options.out, processes=options.processes).at_once
 
 
 def told_of_processes(options: ManyRuns) -> str:

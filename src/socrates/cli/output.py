@@ -22,11 +22,7 @@ class PlainConsole(Console):
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
         for part in super().render(renderable, options):
-            yield (
-                part
-                if part.control or not CONTROL.search(part.text)
-                else part._replace(text=CONTROL.sub("�", part.text))
-            )
+            yield part if part.control else part._replace(text=CONTROL.sub("�", part.text))
 
 
 console = PlainConsole(highlight=False)

@@ -231,7 +231,7 @@ def show_results(directories: Sequence[Path]) -> None:
     runs, skipped = read_runs(directories)
     for setting, groups in group_runs(runs).items():
         heads = ("runs", *(METRICS[name].head for name in RESULTS), "")
-        table = table_of(f"{setting.title}: test set, mean ± std", ("method",), heads)
+        table = table_of(f"{setting}: test set, mean ± std", ("method",), heads)
         cells = ranked([Compared(group.label, group) for group in groups], RESULTS)
         for group in groups:
             note = f"{group.collapse_count} collapsed" if group.collapses else ""

@@ -82,29 +82,6 @@ def draw_front(axes: Axes, places: Sequence[tuple[float, float]]) -> bool:
     return len(front) > 1
 
 
-def frame_plane(axes: Axes, parts: Sequence[tuple[Array, Array, int]], room: float = 0.06) -> None:
-    """Limits of the plane of error and ECE in percent, and the dotted line of acceptable calibration.
-
-    A part are errors, ECEs, and the position from which they must be inside; those before it only as far as they do not
-    make the frame more than twice as large.
-    """
-    if parts:
-        axes.set_xlim(*_limits([(error, start) for error, _, start in parts], room))
-        top = max(_limits([(ece, start) for _, ece, start in parts], room)[1], 0.5)
-        axes.set_ylim(0, max(top, 1.08 * ACCEPTABLE_ECE) if top > ACCEPTABLE_ECE / 2 else top)
-    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=DOT, zorder=1)
-    axes.set(xlabel="error, %", ylabel="ECE, %")
-
-
-def _limits(parts: Sequence[tuple[Array, int]], share: float) -> tuple[float, float]:
-    """Lower and upper limit on one axis of values and the position from which they must be inside."""
-    late = np.concatenate([values[start:] for values, start in parts])
-    low, high = float(late.min()), float(late.max())
-    room = share * max(high - low, 0.5)
-    furthest = max(float(values.max()) for values, _ in parts)
-    return max(0.0, low - room), min(max(furthest, high), high + max(high - low, 0.3 * high)) + room
-
-
 def annotate_apart(axes: Axes, notes: Sequence[Note], size: float = 6.5, reach: float = 0) -> list[str]:
     """Write (x, y, text, colour) beside its point, off all these points and earlier notes; returns those without room.
 

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from .. import pareto as fronts
-from .ink import COLOURS, GREY, INK, MARKERS, annotate_apart, draw_front, finish, frame_plane, new_axes
+from ..metrics.samples import Array
+from .ink import ACCEPTABLE_ECE, COLOURS, DOT, GREY, INK, MARKERS, annotate_apart, draw_front, finish, new_axes
 
 
 def forest(
@@ -118,10 +119,21 @@ def pareto(points: Mapping[str, Any], *, title: str = "", ax: Axes | None = None
     for number, (label, place) in enumerate(places.items()):
         colour, shape = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         marks += axes.plot(*place, shape, color=colour, markersize=9, markeredgecolor="white", label=label)
-    frame_plane(axes, [(np.array([error]), np.array([ece]), 0) for error, ece in places.values()], room=0.12)
+    _frame(axes, np.array([*places.values()]))
     finish(axes, axes, title, "lower left is better" + ", staircase: not dominated" * stairs)
     notes = [(*place, label, INK) for label, place in places.items()]
     unplaced = annotate_apart(axes, notes, size=8.5)
     if unplaced:
         axes.legend(handles=[mark for mark in marks if mark.get_label() in unplaced], fontsize="small")
     return axes
+
+
+def _frame(axes: Axes, places: Array) -> None:
+    """Limits that leave room around the places, and the dotted line of acceptable calibration."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    room = 0.12 * np.maximum(high - low, 0.5)
+    right, top = high + room
+    top = max(top, 0.5)
+    axes.set(xlim=(max(0.0, low[0] - room[0]), right), xlabel="error, %", ylabel="ECE, %")
+    axes.set_ylim(0, max(top, 1.08 * ACCEPTABLE_ECE) if top > ACCEPTABLE_ECE / 2 else top)
+    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=DOT, zorder=1)

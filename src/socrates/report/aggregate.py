@@ -20,6 +20,8 @@ from .results import Array, Results
 from .vocabulary import READINGS, SYMBOLS, USUAL_READING, method_title, short
 
 MOST_SPELLED_OUT = 8  # methods of a setting whose labels have all options that are not at their defaults
+# What of an Experiment no label has to tell: the setting does, the method's name, or all of them have it.
+TOLD_ELSEWHERE = ("dataset", "model", "method", "seed", "num_train", "optimization")
 
 
 class Skipped(NamedTuple):
@@ -61,15 +63,6 @@ class RunData:
     def _binned(self, stored: Predictions, reading: str) -> BinStats:
         prediction = predict(stored.logits, unknown=cast("Reading", reading) if self.evaluation.unknown_class else None)
         return bin_stats(open_top(prediction, stored.labels), self.evaluation.num_bins)
-
-
-class Setting(NamedTuple):
-    """Where methods can be compared: the same data, model and length of training, all of which the title tells.
-
-    So it does of options that many methods share, which are left out of their labels.
-    """
-
-    title: str
 
 
 def results_of(label: str, runs: Sequence[RunData]) -> Results:
@@ -152,35 +145,34 @@ def read_run(directory: Path) -> RunData:
     return RunData(Path(directory), experiment, curves, evaluation, None if collapsed is None else str(collapsed))
 
 
-def group_runs(runs: Sequence[RunData]) -> dict[Setting, list[Results]]:
+def group_runs(runs: Sequence[RunData]) -> dict[str, list[Results]]:
     """Runs by setting, and there by everything but the seed, in the order of the seeds.
 
-    No two may be equal; `read_runs` gives no such two.
+    The title of a setting also tells the options that many methods share, which are left out of their labels. No two
+    runs may be equal; `read_runs` gives no such two.
     """
     alike: dict[Experiment, list[RunData]] = {}
     for run in runs:
         alike.setdefault(dataclasses.replace(run.experiment, seed=0), []).append(run)
-    found: dict[Setting, dict[Experiment, list[RunData]]] = {}
+    found: dict[str, dict[Experiment, list[RunData]]] = {}
     for experiment, own in alike.items():
         found.setdefault(setting_of(experiment), {})[experiment] = sorted(own, key=lambda run: run.experiment.seed)
     return {
-        Setting(", ".join([setting.title, *shared_in_words([*own])])): list(
-            map(results_of, labels([*own]), own.values())
-        )
+        ", ".join([setting, *shared_in_words([*own])]): [*map(results_of, labels([*own]), own.values())]
         for setting, own in found.items()
     }
 
 
-def setting_of(experiment: Experiment) -> Setting:
-    """The setting of an experiment.
+def setting_of(experiment: Experiment) -> str:
+    """Where methods can be compared: the same data, model and length of training.
 
     >>> from socrates.experiment import Part
-    >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300)).title
+    >>> setting_of(Experiment(Part("digits"), Part("cnn", width=16), Part("ce"), num_train=300))
     'digits, cnn (width 16), 300 training images, 300 epochs'
     """
     words = [_described(experiment, "dataset"), _described(experiment, "model")]
     words += [f"{experiment.num_train:,} training images"] if experiment.num_train is not None else []
-    return Setting(", ".join([*words, f"{experiment.optimization.epochs} epochs"]))
+    return ", ".join([*words, f"{experiment.optimization.epochs} epochs"])
 
 
 def labels(experiments: Sequence[Experiment]) -> list[str]:
@@ -196,14 +188,20 @@ def labels(experiments: Sequence[Experiment]) -> list[str]:
     names = [
         method_label(one, experiments, without=shared.get(one.method.name.partition(":")[0], {})) for one in experiments
     ]
-    further = ("num_bins", "keep_every", "precision")  # what may differ within a setting and is not the method
-    plain = [{key: getattr(one, key) for key in further} | vars(one.optimization) for one in experiments]
+    plain = [_besides_method(one) for one in experiments]
     full: list[str] = []
     for name, own in zip(names, plain, strict=True):
         rivals = [other for rival, other in zip(names, plain, strict=True) if rival == name]
-        differing = [key for key in own if any(other.get(key) != own[key] for other in rivals)]
+        differing = [key for key in own if any(other[key] != own[key] for other in rivals)]
         full.append(", ".join([name, *(f"{key} {own[key]}" for key in differing)]))
     return full
+
+
+def _besides_method(experiment: Experiment) -> dict[str, object]:
+    """What may differ within a setting and is not the method; weights to start from by the first letters of a hash."""
+    further = [item.name for item in dataclasses.fields(experiment) if item.name not in TOLD_ELSEWHERE]
+    found = {name: getattr(experiment, name) for name in further} | vars(experiment.optimization)
+    return {**found, "start": experiment.start[:8] or "from scratch"}
 
 
 def shared_options(experiments: Sequence[Experiment]) -> dict[str, dict[str, Value]]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from .results import Results
 from .statistics import BySeed, Difference, cannot_tell, compared, leaders, mean_interval, paired
-from .vocabulary import METHODS, METRICS, SCALERS, USUAL_READING, scaler_of, with_scaler
+from .vocabulary import METHODS, METRICS, SCALERS, Metric, scaler_of, with_scaler
+from .words import counted, listed, p_value, seeds_of
 
 ROWS = ("none", "temperature", *(name for name, scaler in SCALERS.items() if scaler.needs_unknown))  # of each method
 FEW = 3  # names that a headline has room for
-ECE, ACCURACY = METRICS["ece"], METRICS["accuracy"]
+ECE, ACCURACY, FLOOR = METRICS["ece"], METRICS["accuracy"], METRICS["ece_floor"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Line:
     label: str
     results: Results
     scaler: str
-    reading: str
     ece: Estimate
     accuracy: Estimate
     floor: float
     leader: bool
     collapsed: str = ""
+
+    def by_seed(self, spec: Metric) -> BySeed:
+        """A metric of each of its seeds, in the unit that is printed."""
+        return self.results.by_seed(spec, self.scaler)
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,13 @@ class Answer:
     verdict: str
 
 
-def answer(members: Sequence[Results], reading: str = USUAL_READING) -> Answer:
-    """The answer of one setting, under a reading of the unknown class.
+def answer(members: Sequence[Results]) -> Answer:
+    """The answer of one setting.
 
     >>> answer([]).headline
     'There is nothing to compare.'
     """
-    lines = lines_of(members, reading)
+    lines = lines_of(members)
     sound = [line for line in lines if not line.collapsed]
     if not sound:
         reasons = [f"{line.label}: {line.collapsed}." for line in lines if line.scaler == "none"]
@@ -69,7 +73,7 @@ def answer(members: Sequence[Results], reading: str = USUAL_READING) -> Answer:
     return Answer(_headline(sound), tuple(filter(None, sentences)), lines, _verdict(sound))
 
 
-def lines_of(members: Sequence[Results], reading: str = USUAL_READING) -> tuple[Line, ...]:
+def lines_of(members: Sequence[Results]) -> tuple[Line, ...]:
     """Every method as trained and after the scalers of `ROWS` that it has, the lowest ECE first, collapsed ones last.
 
     >>> lines_of([])
@@ -78,17 +82,14 @@ def lines_of(members: Sequence[Results], reading: str = USUAL_READING) -> tuple[
     made: list[Line] = []
     for one in members:
         for scaler in ROWS:
-            ece, accuracy, floor = (
-                100 * one.values(name, scaler, reading=reading) for name in ("ece", "accuracy", "ece_floor")
-            )
+            ece, accuracy, floor = (spec.factor * one.values(spec.name, scaler) for spec in (ECE, ACCURACY, FLOOR))
             if not np.isfinite(ece).any():
                 continue
-            reasons = "; ".join(dict.fromkeys(one.collapses.values()))
-            collapsed = f"{one.collapse_count} collapsed: {reasons}" if one.collapses else ""
+            collapsed = f"{one.collapse_count} collapsed: {one.collapse_reasons}" if one.collapses else ""
             numbers = (Estimate(*mean_interval(ece)), Estimate(*mean_interval(accuracy)), mean_interval(floor)[0])
-            made.append(Line(with_scaler(one.label, scaler), one, scaler, reading, *numbers, False, collapsed))
+            made.append(Line(with_scaler(one.label, scaler), one, scaler, *numbers, False, collapsed))
     made.sort(key=lambda line: (bool(line.collapsed), line.ece.mean))
-    first = iter(leaders([by_seed(line, "ece") for line in made if not line.collapsed], ECE))
+    first = iter(leaders([line.by_seed(ECE) for line in made if not line.collapsed], ECE))
     return tuple(line if line.collapsed else replace(line, leader=next(first)) for line in made)
 
 
@@ -102,9 +103,7 @@ def differences(lines: Sequence[Line], reference: int) -> list[tuple[Difference,
     """
     if not lines:
         return []
-    ece, accuracy = (
-        compared([by_seed(line, spec.name) for line in lines], reference, spec) for spec in (ECE, ACCURACY)
-    )
+    ece, accuracy = (compared([line.by_seed(spec) for line in lines], reference, spec) for spec in (ECE, ACCURACY))
     return [*zip(ece, accuracy, strict=True)]
 
 
@@ -130,30 +129,12 @@ def over_settings(answers: Mapping[str, Answer]) -> str:
     return f"{who} {'is' if len(names) == 1 else 'are'} among the best calibrated in {where}{alone}."
 
 
-def by_seed(line: Line, metric: str) -> BySeed:
-    """A metric of each of the line's seeds, as printed in percent."""
-    values = 100 * line.results.values(metric, line.scaler, reading=line.reading)
-    return dict(zip(line.results.seeds, values.tolist(), strict=True))
-
-
-def listed(names: Sequence[str], word: str) -> str:
-    """Names in a row.
-
-    >>> listed(["CE", "Brier", "SAT"], "or"), listed(["CE"], "or")
-    ('CE, Brier or SAT', 'CE')
-    """
-    return f" {word} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _seeds(lines: Sequence[Line]) -> tuple[int, str]:
-    """The most seeds of any line, and how many there are in words."""
-    counts = [line.ece.n for line in lines]
-    least, most = min(counts), max(counts)
-    return most, f"{least} to {most} seeds" if least < most else f"{most} seed{'s' * (most != 1)}"
+def _most_seeds(lines: Sequence[Line]) -> int:
+    return max(line.ece.n for line in lines)
 
 
 def _headline(lines: Sequence[Line]) -> str:
-    names, most = [line.label for line in lines if line.leader], _seeds(lines)[0]
+    names, most = [line.label for line in lines if line.leader], _most_seeds(lines)
     if len(lines) == 1:
         return f"{lines[0].label} measures an ECE of {lines[0].ece.mean:.2f} %."
     if most == 1:
@@ -199,7 +180,7 @@ def at_floor(line: Line) -> bool:
     """Whether the ECE is no higher than chance alone makes it, as far as the seeds can tell."""
     if not line.ece.mean > line.floor:
         return line.ece.mean <= line.floor
-    excess = paired(by_seed(line, "ece"), by_seed(line, "ece_floor"))
+    excess = paired(line.by_seed(ECE), line.by_seed(FLOOR))
     return excess.low <= 0 and (excess.high - excess.low) / 2 <= line.ece.mean
 
 
@@ -236,7 +217,7 @@ def _accuracy(lines: Sequence[Line]) -> str:
         return ""
     if len(lines) == 1:
         return f"Its accuracy is {_interval(lines[0].accuracy)}."
-    best, most = known[0], _seeds(lines)[0]
+    best, most = known[0], _most_seeds(lines)
     top = max(range(len(known)), key=lambda place: known[place].accuracy.mean)
     lowest, highest = min(line.accuracy.mean for line in known), known[top].accuracy.mean
     family = [accuracy for _, accuracy in differences(known, top)]
@@ -257,7 +238,7 @@ def _accuracy(lines: Sequence[Line]) -> str:
 
 
 def _verdict(lines: Sequence[Line]) -> str:
-    most, seeds = _seeds(lines)
+    most, seeds = _most_seeds(lines), seeds_of([line.ece.n for line in lines])
     if most == 1:
         return "One seed: nothing can be said about other seeds."
     if len(lines) == 1:
@@ -267,7 +248,7 @@ def _verdict(lines: Sequence[Line]) -> str:
     count = sum(line.leader for line in lines)
     if _cannot_tell(lines):
         return f"{cannot_tell(most)}: a difference would have to be larger than any that is plausible."
-    tests = f"{seeds}, paired, corrected for {len(lines) - 1} comparison{'s' * (len(lines) > 2)}"
+    tests = f"{seeds}, paired, corrected for {counted(len(lines) - 1, 'comparison')}"
     if count == 1:
         return f"{tests}: every other ECE is higher beyond seed noise."
     return f"{tests}: {count} of {len(lines)} cannot be told from the lowest ECE."
@@ -275,12 +256,3 @@ def _verdict(lines: Sequence[Line]) -> str:
 
 def _interval(one: Estimate) -> str:
     return f"{one.mean:.2f} %" + ("" if math.isnan(one.low) else f" (95 % {one.low:.2f} to {one.high:.2f})")
-
-
-def p_value(p: float) -> str:
-    """A p value as it is printed.
-
-    >>> p_value(0.2345), p_value(0.000999)
-    ('p = 0.23', 'p < 0.001')
-    """
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

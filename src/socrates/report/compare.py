@@ -16,8 +16,16 @@ from .results import Results
 from .statistics import leaders, mean_std
 from .tables import DAGGER, Cell, Row, Table, emphasis
 from .vocabulary import COMPARED, METRICS, USUAL_READING, Metric
+from .words import seeds_of
 
 MAX_COLUMNS = 9
+RANKS_OF_ONE_SEED = (
+    "Bold is the best of a metric as printed, underlined the second; one seed cannot tell what others would."
+)
+RANKS_OF_SEEDS = (
+    "Bold is what cannot be told from the best of a metric (paired over the seeds, at 0.05, corrected for all "
+    "comparisons with it), underlined the second mean where one alone is bold."
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,7 @@ class Compared:
 
     def by_seed(self, spec: Metric, split: str = "test") -> dict[int, float]:
         """A metric of each seed, in the unit that is printed."""
-        if self.results is None:
-            return {}
-        values = spec.factor * self.results.values(spec.name, self.scaler, split, self.reading)
-        return dict(zip(self.results.seeds, values.tolist(), strict=True))
+        return self.results.by_seed(spec, self.scaler, split, self.reading) if self.results else {}
 
 
 class Block(NamedTuple):
@@ -163,18 +168,8 @@ def _printed(columns: Sequence[Compared], metrics: Sequence[str], letters: dict[
 def _usual_notes(blocks: Sequence[Block]) -> list[str]:
     found = [(one.results, "".join(keys[:1])) for keys, columns in blocks for one in columns if one.results]
     counts = [len(results.seeds) for results, _ in found]
-    least, most = min(counts, default=0), max(counts, default=0)
-    seeds = f"{least} to {most} seeds" if least < most else f"{least} seed{'s' * (least != 1)}"
-    if most < 2:
-        ranks = [
-            "Bold is the best of a metric as printed, underlined the second; one seed cannot tell what others would."
-        ]
-    else:
-        ranks = [
-            "Bold is what cannot be told from the best of a metric (paired over the seeds, at 0.05, corrected for all "
-            "comparisons with it), underlined the second mean where one alone is bold."
-        ]
-    return [f"Mean ± standard deviation (n - 1) over {seeds}.", *ranks, *collapse_notes(found)]
+    ranks = RANKS_OF_SEEDS if max(counts, default=0) > 1 else RANKS_OF_ONE_SEED
+    return [f"Mean ± standard deviation (n - 1) over {seeds_of(counts)}.", ranks, *collapse_notes(found)]
 
 
 def _letter(number: int) -> str:

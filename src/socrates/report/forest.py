@@ -14,7 +14,7 @@ from .figures.chart import Json
 from .markup import markup
 from .statistics import Difference
 from .style import Style
-from .vocabulary import GLOSSARY, USUAL_READING, scaler_of
+from .vocabulary import GLOSSARY, scaler_of
 
 MANY_ROWS = 12  # more are folded to the first few
 FIRST_ROWS = 5
@@ -113,29 +113,26 @@ def forest(
     return markup("forest.html", rows=rows, first=first, offered=offered, terms=GLOSSARY, **shown)
 
 
-def screen(answer: Answer, look: Mapping[str, Style], interval: str = "95 % over seeds", compared: bool = True) -> str:
+def screen(answer: Answer, forest: str, interval: str = "95 % over seeds", compared: bool = True) -> str:
     """The first screen: headline, verdict, sentences and forest, and below it what its signs mean.
 
     Rows can be `compared` with each other if their differences are on the page.
 
-    >>> "<h1>Nothing.</h1>" in screen(Answer("Nothing.", (), (), ""), {})
+    >>> "<h1>Nothing.</h1>" in screen(Answer("Nothing.", (), (), ""), "")
     True
     """
     lines = answer.lines
     scalers = [name for name in dict.fromkeys(line.scaler for line in lines) if name != "none"]
     leaders = sum(line.leader for line in lines)
+    tinted = "cannot be told from the lowest ECE" if leaders > 1 else "the lowest ECE"
     shown = {
-        "forest": forest(lines, look, offered=MOST_REFERENCES if compared and len(lines) > 1 else 0),
+        "forest": forest,
         "folded": len(lines) > MANY_ROWS,
         "interval": interval,
-        "scaled": [f"{scaler_of(name).long} ({scaler_of(name).short})" for name in scalers],
-        "tinted": "cannot be told from the lowest ECE"
-        if leaders > 1
-        else "the lowest ECE"
-        if leaders and len(lines) > 1
-        else "",
+        "scaled": [scaler_of(name).both for name in scalers],
+        "tinted": tinted if leaders and len(lines) > 1 else "",
         "compared": compared and len(lines) > 1,
-        "reading": any(line.reading == USUAL_READING and line.results.unknown_class for line in lines),
+        "reading": any(line.results.unknown_class for line in lines),
     }
     return markup("screen.html", answer=answer, **shown)
 
@@ -158,7 +155,7 @@ def _strip(axis: Axis, one: Estimate | Difference, form: str = ".2f", words: str
     if low < high:
         strip |= {"low": axis.at(low), "high": axis.at(high)}
         strip["interval"] = f"95 % from {low:{form}} to {high:{form}}".replace("-", "−")
-    strip |= {"left": (low < axis.low and axis.low > 0) or low < axis.low < 0, "right": high > axis.high}
+    strip |= {"left": low < axis.low != 0, "right": high > axis.high}  # an axis from 0 on cuts nothing off
     return strip
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .results import Array, Results
+from .words import first_of
 
 HIGHEST_TARGET = 0.99
 SMALLEST_SHARE = 0.01
 ROUNDING = 1e-5  # relative: what two ways to add the same numbers come to after some epochs
-MOST_LABELS = 8  # that are told one by one
 QUEUES = "a queue of keys never filled, so that the contrastive term never acted"
 TARGET = f"the adaptive target stayed above {HIGHEST_TARGET:g} throughout"
 UNKNOWN = f"the unknown term had less than {100 * SMALLEST_SHARE:.0f} % of the loss"
@@ -47,10 +47,10 @@ def with_idle(note: str | None, settings: Mapping[str, Sequence[Results]]) -> st
                 runs = f"{count} of {len(one.seeds)} runs" if count < len(one.seeds) else ""
                 place = "; ".join(filter(None, (heading if len(settings) > 1 else "", runs)))
                 told.setdefault(words, []).append(f"{one.label} ({place})" if place else one.label)
-    sentences = [f"Idle: {words}: {listed(labels)}." for words, labels in told.items()]
+    sentences = [f"Idle: {words}: {first_of(labels)}." for words, labels in told.items()]
     for heading, members in settings.items():
         place = f" ({heading})" if len(settings) > 1 else ""
-        sentences += [f"Idle: what tells {listed(alike, ' from ')} apart{place}." for alike in _alike(members)]
+        sentences += [f"Idle: what tells {first_of(alike, ' from ')} apart{place}." for alike in _alike(members)]
     return " ".join([*([note] if note else []), *sentences]) or None
 
 
@@ -74,13 +74,3 @@ def _recorded(results: Results, name: str) -> "np.ma.MaskedArray[tuple[int, ...]
     """A number of each epoch for each run, masked where it was not recorded."""
     curve: Array = results.curve(name)
     return np.ma.masked_invalid(curve if curve.size else np.full((len(results.seeds), 1), np.nan))
-
-
-def listed(words: Sequence[str], between: str = ", ") -> str:
-    """Words in a row, at most some of them.
-
-    >>> listed([str(number) for number in range(12)])
-    '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
-    """
-    more = len(words) - MOST_LABELS
-    return between.join(words[:MOST_LABELS]) + (f" and {more} more" if more > 0 else "")

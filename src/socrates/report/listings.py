@@ -8,17 +8,13 @@ from .aggregate import Skipped
 from .compare import collapse_notes
 from .comparisons import Settings
 from .results import Results
-from .statistics import compared, mean_std
-from .tables import DAGGER, Cell, Row, Table
+from .statistics import compared
+from .tables import DAGGER, Cell, Row, Table, cell_of
 from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, USUAL_READING, Metric
 
 
-def significance_table(
-    settings: Settings, reading: str = USUAL_READING, metrics: Sequence[str] = COMPARED, against: int | None = None
-) -> Table:
-    """Every method against a reference on test data, paired over their common seeds: is it more than seed noise?
-
-    The reference is the one at the place `against`, or that of `reference`.
+def significance_table(settings: Settings, metrics: Sequence[str] = COMPARED) -> Table:
+    """Every method against its `reference` on test data, paired over their common seeds: is it more than seed noise?
 
     >>> significance_table({}).heads[3:]
     ('Reference', 'Difference', '95 % from', '95 % to', 'p', 'Seeds', 'Verdict')
@@ -26,8 +22,7 @@ def significance_table(
     rows: list[Row] = []
     for heading, members in settings.items():
         for metric in metrics if len(members) > 1 else ():
-            chosen = reference(members, metric, reading) if against is None else against
-            rows += _differences(heading, members, chosen, METRICS[metric], reading)
+            rows += _differences(heading, members, reference(members, metric), METRICS[metric])
     heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p", "Seeds")
     notes = (
         "Difference: method minus reference, mean over the seeds that both have; Acc and calibration errors in points.",
@@ -42,17 +37,15 @@ def significance_table(
     return Table("test-significance", "Test differences against seed noise", (*heads, "Verdict"), tuple(rows), notes)
 
 
-def reference(members: Sequence[Results], metric: str, reading: str = USUAL_READING) -> int:
+def reference(members: Sequence[Results], metric: str) -> int:
     """The place of those that others are held against: the best Socrates if it was run, else the best of all.
 
     Collapsed ones are taken only if there is no other.
     """
-    sign = -1 if METRICS[metric].larger_is_better else 1
 
     def order(place: int) -> tuple[bool, bool, float]:
-        one = members[place]
-        mean = sign * mean_std(one.values(metric, reading=reading))[0]
-        return bool(one.collapses), one.title != METHODS["socrates"], math.inf if math.isnan(mean) else mean
+        collapsed, mean = members[place].standing(METRICS[metric])
+        return collapsed, members[place].title != METHODS["socrates"], mean
 
     return min(range(len(members)), key=order)
 
@@ -68,7 +61,7 @@ def runs_table(settings: Settings) -> Table:
     found = [(heading, one, run) for heading, own in settings.items() for one in own for run in one.runs]
     for heading, group, run in found:
         values = run.evaluation.values("none", "test", USUAL_READING)
-        numbers = [Cell(spec.factor * values.get(spec.name, math.nan), form=spec.form) for spec in specs]
+        numbers = [cell_of(spec, values.get(spec.name, math.nan)) for spec in specs]
         epochs, seconds = Cell(run.curves["epoch"][-1], form=".0f"), Cell(run.seconds, form=".1f")
         words = (heading, group.label, str(run.experiment.seed))
         rows.append(Row((run.directory.name,), (*words, epochs, *numbers, run.collapsed or "", seconds)))
@@ -88,12 +81,11 @@ def skipped_table(skipped: Sequence[Skipped]) -> Table:
     return Table("skipped", "Directories left out", ("Directory", "Reason"), rows)
 
 
-def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Metric, reading: str) -> list[Row]:
+def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Metric) -> list[Row]:
     """The rows of one family of comparisons: a metric in a setting."""
-    values = [spec.factor * one.values(spec.name, reading=reading) for one in members]
-    by_seed = [dict(zip(one.seeds, own.tolist(), strict=True)) for one, own in zip(members, values, strict=True)]
+    values = [one.by_seed(spec) for one in members]
     rows: list[Row] = []
-    for place, one in enumerate(compared(by_seed, chosen, spec)):
+    for place, one in enumerate(compared(values, chosen, spec)):
         mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
         mean, low, high = (Cell(value, form=f"+{spec.form}") for value in (one.mean, one.low, one.high))
         numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(one.p, form=".2g"), Cell(one.n, form=".0f"))

@@ -29,6 +29,7 @@ from .statistics import mean_std
 from .style import DARK, Style, faded, on_dark, styles
 from .tables import to_html
 from .vocabulary import FEWEST, GLOSSARY, METRICS, READINGS, SCALERS, USUAL_READING
+from .words import capitalised
 
 ALONE = '<p class="empty">There is only one method.</p>'
 RUNS = {"name": "runs", "heading": "Which runs are these?"}
@@ -78,7 +79,7 @@ def page_of(
         "written_by": written_by,
         "counts": counts,
         "sections": sections,
-        "readings": {name: f"{words[0].upper()}{words[1:]}." for name, words in READINGS.items()},
+        "readings": {name: f"{capitalised(words)}." for name, words in READINGS.items()},
         "chart_template": json.loads(asset("template.json")),
         "settings": settings,
         "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
@@ -112,27 +113,29 @@ def setting_data(heading: str, members: Sequence[Results], command: Callable[[Ex
         "differences": {USUAL_READING: html(differences) if len(members) > 1 else ALONE},
     }
     found = answer(members)
+    several = len(found.lines) > 1
+    values = forest(found.lines, look, offered=MOST_REFERENCES if several else 0)
+    references = range(min(len(found.lines), MOST_REFERENCES) if several else 0)
     runs = [(run, look[one.label], one.label) for one in members for run in one.runs]
     listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
     unknown = any(one.unknown_class for one in members)
     switch = {"readings": READINGS, "agreement": agreement(members)} if unknown else {}
-    made = composed(heading, methods, SECTIONS, charts, tables, screen=screen(found, look), runs=listed, **switch)
-    offered = min(len(found.lines), MOST_REFERENCES) if len(found.lines) > 1 else 0
-    forests = [forest(found.lines, look, place) for place in range(offered)]
-    return {**made, "unknown": unknown, "forests": forests, "forest": forest(found.lines, look, offered=offered)}
+    made = composed(heading, methods, SECTIONS, charts, tables, screen(found, values), runs=listed, **switch)
+    forests = [forest(found.lines, look, place) for place in references]
+    return {**made, "unknown": unknown, "forests": forests, "forest": values}
 
 
 def agreement(members: Sequence[Results]) -> str:
-    """How many answers are "unknown", and by how much the readings therefore differ.
+    """How many answers are "unknown", and by how much the readings therefore differ; nothing if that is not known.
 
     >>> agreement([])
-    'No answers are there: the readings agree.'
+    ''
     """
     own = [one for one in members if one.unknown_class]
     rows = np.array([bins.count.sum() for one in own for bins in one.bins("test", USUAL_READING)])
-    shares = np.concatenate([one.values("unknown_share") for one in own]) if own else np.empty(0)
+    shares = np.array([share for one in own for share in one.values("unknown_share")])
     if not len(rows) or len(rows) != len(shares) or not np.isfinite(shares).all():
-        return "No answers are there: the readings agree." if not own else ""
+        return ""
     counted = f"{round(float(shares @ rows)):,} of {round(rows.sum()):,} answers are “unknown”"
     spread = 0.0
     for metric in FEWEST:
@@ -145,10 +148,7 @@ def agreement(members: Sequence[Results]) -> str:
 
 def methods_of(members: Sequence[Results], look: Mapping[str, Style]) -> dict[str, Json]:
     """The look of each label on the page, and why its runs mean nothing if they collapsed."""
-    return {
-        one.label: {**vars(look[one.label]), "collapsed": "; ".join(dict.fromkeys(one.collapses.values()))}
-        for one in members
-    }
+    return {one.label: {**vars(look[one.label]), "collapsed": one.collapse_reasons} for one in members}
 
 
 def composed(

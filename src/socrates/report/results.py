@@ -1,5 +1,6 @@
 """Labelled numbers: what tables and figures are made of, whoever measured them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,9 @@ from socrates.experiment import Experiment, Part
 from socrates.metrics import BinStats
 from socrates.records import Evaluation
 
-from .vocabulary import USUAL_READING, method_title
+from .statistics import mean_std
+from .vocabulary import USUAL_READING, Metric, method_title
+from .words import counted
 
 Array = NDArray[Any]
 
@@ -53,8 +56,7 @@ class Results:
     @property
     def collapse_count(self) -> str:
         """How many runs collapsed, as '2 of 5 runs'; empty if none did."""
-        total = len(self.seeds)
-        return f"{len(self.collapses)} of {total} run{'s' * (total > 1)}" if self.collapses else ""
+        return f"{len(self.collapses)} of {counted(len(self.seeds), 'run')}" if self.collapses else ""
 
     @property
     def switch_epoch(self) -> int | None:
@@ -65,9 +67,26 @@ class Results:
         start = dict(self.method.options).get("start_epoch")
         return int(start) + 1 if isinstance(start, int | float) and 0 < start < len(self.epochs) else None
 
+    @property
+    def collapse_reasons(self) -> str:
+        """Why runs collapsed, each reason once."""
+        return "; ".join(dict.fromkeys(self.collapses.values()))
+
     def values(self, metric: str, scaler: str = "none", split: str = "test", reading: str = USUAL_READING) -> Array:
         """A metric of each run, (runs,); NaN where it was not computed."""
         return np.array([one.value(scaler, split, reading, metric) for one in self.evaluations], dtype=float)
+
+    def by_seed(
+        self, spec: Metric, scaler: str = "none", split: str = "test", reading: str = USUAL_READING
+    ) -> dict[int, float]:
+        """A metric of each seed, in the unit that is printed."""
+        values = spec.factor * self.values(spec.name, scaler, split, reading)
+        return dict(zip(self.seeds, values.tolist(), strict=True))
+
+    def standing(self, spec: Metric) -> tuple[bool, float]:
+        """To sort by: the best test mean first, those without one after it, and collapsed ones behind all."""
+        mean = mean_std(self.values(spec.name))[0]
+        return bool(self.collapses), math.inf if math.isnan(mean) else -mean if spec.larger_is_better else mean
 
     def curve(self, name: str) -> Array:
         """A number of each epoch for each run, (runs, E); NaN where it was not recorded."""

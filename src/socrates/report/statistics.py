@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .vocabulary import Metric
+from .words import counted
 
 LEVEL = 0.05
 ROUNDING = 1e-12  # differences that vary by less, relative to the values, are equal
@@ -147,7 +148,7 @@ def cannot_tell(n: int) -> str:
     >>> cannot_tell(1), cannot_tell(2)
     ('1 seed cannot tell', '2 seeds cannot tell')
     """
-    return f"{n} seed{'s' * (n != 1)} cannot tell"
+    return f"{counted(n, 'seed')} cannot tell"
 
 
 def _verdict(made: Difference, pairs: NDArray[Any], spec: Metric) -> str:

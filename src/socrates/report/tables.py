@@ -15,6 +15,7 @@ from typing import Any, Literal
 from socrates.files import no_formula, replacing
 
 from .markup import markup
+from .vocabulary import Metric
 
 Place = Literal["best", "second"]
 Names = Mapping[str, Any]  # what is said of a name
@@ -49,6 +50,16 @@ class Cell:
             return NOTHING
         spread = f" ± {self.std:{self.form}}" if math.isfinite(self.std) else ""
         return f"{self.mean:{self.form}}{spread}"
+
+
+def cell_of(spec: Metric, value: float, **more: Any) -> Cell:
+    """A recorded number of a metric, in the unit and the format in which it is printed.
+
+    >>> from .vocabulary import METRICS
+    >>> cell_of(METRICS["ece"], 0.0312).text
+    '3.12'
+    """
+    return Cell(spec.factor * value, form=spec.form, **more)
 
 
 @dataclass(frozen=True)

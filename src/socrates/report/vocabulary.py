@@ -92,6 +92,11 @@ class Scaler:
     marker: str = "*"
     needs_unknown: bool = False
 
+    @property
+    def both(self) -> str:
+        """Its long name with the short one behind it."""
+        return f"{self.long} ({self.short})"
+
 
 _EVERY_SCALER = {"none": Scaler("", "unscaled", "o")} | {
     name: Scaler(kind.short, kind.title, marker, kind.needs_unknown_class)
@@ -161,7 +166,7 @@ METHODS = {name: title for name, (title, _, _) in _METHODS.items()}
 COLOURS = {name: colour for name, (_, colour, _) in _METHODS.items()}
 MARKERS = {name: marker for name, (_, _, marker) in _METHODS.items()}
 SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
-LETTERS = {"γ": "gamma", "α": "alpha", "β": "beta", "E_s": "start"}  # for file names
+LETTERS = {symbol: name.partition("_")[0] for name, symbol in SYMBOLS.items()}  # for file names
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def write_report(
             f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates train, or give another "
             f"folder{reasons}"
         )
-    settings = {setting.title: groups for setting, groups in group_runs(runs).items()}
+    settings = group_runs(runs)
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
     progress("writing tables")

@@ -11,6 +11,6 @@ from typing import Any
 from ..markup import asset
 from ..vocabulary import SCALERS
 
-_NAMES = ", ".join(f"{scaler.long} ({scaler.short})" for scaler in SCALERS.values() if scaler.short)
+_NAMES = ", ".join(scaler.both for scaler in SCALERS.values() if scaler.short)
 SECTIONS: list[dict[str, Any]] = json.loads(asset("sections.json").replace("{scalers}", _NAMES))
 FIGURES = tuple(import_module(f"{__name__}.{one['name']}") for one in SECTIONS if "layout" in one)

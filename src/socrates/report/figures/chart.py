@@ -18,9 +18,8 @@ from matplotlib.ticker import MaxNLocator
 
 from ..markup import asset
 from ..results import Array, Results
-from ..statistics import mean_std
 from ..style import MARKERS, Style
-from ..vocabulary import METRICS, READINGS, USUAL_READING
+from ..vocabulary import FEWEST, METRICS, READINGS, USUAL_READING
 
 Json = dict[str, Any]
 
@@ -56,21 +55,10 @@ def first_shown(members: Sequence[Results]) -> set[str]:
 
     The best CE and the best Socrates, to which others are compared, are there in any case.
     """
-    by_ece, by_accuracy = (_ranked(members, metric) for metric in ("ece", "accuracy"))
-    in_turn = [one.label for pair in zip(by_ece, by_accuracy, strict=True) for one in pair]
-    best = [*dict.fromkeys(in_turn)]
+    by_accuracy, by_ece = (sorted(members, key=lambda one, spec=METRICS[name]: one.standing(spec)) for name in FEWEST)
+    best = [*dict.fromkeys(one.label for pair in zip(by_ece, by_accuracy, strict=True) for one in pair)]
     references = [next((one.label for one in by_ece if one.method.name == name), None) for name in REFERENCES]
     return {label for label in (*best[: None if len(best) <= MOST_FIRST else BEST_FIRST], *references) if label}
-
-
-def _ranked(members: Sequence[Results], metric: str) -> list[Results]:
-    """The best first by their test means; those without one, and before all collapsed ones, last."""
-    sign = -1 if METRICS[metric].larger_is_better else 1
-    means = [sign * mean_std(one.values(metric))[0] for one in members]
-    keys = [
-        (bool(one.collapses), math.inf if math.isnan(mean) else mean) for one, mean in zip(members, means, strict=True)
-    ]
-    return [members[place] for place in sorted(range(len(members)), key=keys.__getitem__)]
 
 
 def figure(data: list[Json], **layout: Any) -> Json:
@@ -84,6 +72,18 @@ def scatter(label: str, style: Style, x: Array, y: Array, shown: Sequence[Array]
     # Plotly reads a few tags in its texts: what comes from a run must not be one.
     named = {"type": "scatter", "meta": style.place, "name": escape(label, quote=False)}
     return {**named, "x": numbers(x), "y": numbers(y), "customdata": rows, "hovertemplate": hover, **more}
+
+
+def outline(style: Style, x: Array, low: Array, high: Array, opacity: str) -> Json:
+    """The area between two lines, which is not pointed at.
+
+    One outline: plotly lists what is pointed at in reverse where a trace is filled to the one before it.
+    """
+    known = np.isfinite(low)
+    around = np.append(x[known], x[known][::-1]), np.append(low[known], high[known][::-1])
+    look = {"fill": "toself", "fillcolor": f"m{style.place} {opacity}", "line": {"width": 0}, "hoverinfo": "skip"}
+    named = {"type": "scatter", "meta": style.place, "mode": "lines"}
+    return {**named, "x": numbers(around[0]), "y": numbers(around[1]), **look}
 
 
 def pen(style: Style, width: float) -> Json:

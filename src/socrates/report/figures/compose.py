@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from socrates.plots.ink import DASH, DOT, GREY, INK
 
 from ..style import Style
+from ..words import capitalised
 
 Handles = list[Any]  # entries of a legend, which every draw function returns
 
@@ -119,7 +120,7 @@ def caption(drawing: Drawing, note: str = "") -> str:
     """
     titled = [lettered(drawing, place) for place, panel in enumerate(drawing.panels) if panel.title]
     sentences = [drawing.title.replace("\n", ", "), ", ".join(titled)]
-    return " ".join([f"{words[0].upper()}{words[1:].rstrip('.')}." for words in sentences if words] + [note]).strip()
+    return " ".join([f"{capitalised(words).rstrip('.')}." for words in sentences if words] + [note]).strip()
 
 
 def write_drawing(

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from ..results import Band, Results, bands
 from ..style import Style
 from ..vocabulary import CURVES, METRICS, USUAL_READING, Curve
-from .chart import CAPTIONS, Chart, Json, figure, log_axis, mark, numbers, pen, scatter
+from ..words import capitalised
+from .chart import CAPTIONS, Chart, Json, figure, log_axis, mark, numbers, outline, pen, scatter
 from .compose import GREY, SINGLE, Drawing, Handles, Panel, line_handle, method_look
 
 LOSSES = {"train_loss": "solid", "val_loss": "dash"}
@@ -148,7 +149,7 @@ def curve_charts(
         pointed = {"hovermode": "x unified", "hoversort": order}
         shown = figure(traces, xaxis=EPOCHS, yaxis=linear, **pointed)
         shown, linear = (log_axis(shown, "y"), linear) if curve.log else (shown, None)
-        title = f"{curve.title[0].upper()}{curve.title[1:]} {good}".strip()
+        title = f"{capitalised(curve.title)} {good}".strip()
         words = {USUAL_READING: CAPTIONS.get(curve.name, "")}
         said = _ends_in_words(curve, found, good)
         made.append(Chart(curve.name, title, {USUAL_READING: shown}, words, linear=linear, summary=said))
@@ -174,7 +175,7 @@ def _ends_in_words(curve: Curve, found: Sequence[Band], good: str) -> str:
     ends.sort(reverse=good == "↑")
     first, last = ("best", "worst") if good else ("lowest", "highest")
     rest = f", the {last} {ends[-1][1]}" if len(ends) > 1 else ""
-    return f"{curve.title[0].upper()}{curve.title[1:]} at the last epoch: the {first} is {ends[0][1]}{rest}."
+    return f"{capitalised(curve.title)} at the last epoch: the {first} is {ends[0][1]}{rest}."
 
 
 def _traces(curve: Band, style: Style) -> list[Json]:
@@ -189,12 +190,7 @@ def _traces(curve: Band, style: Style) -> list[Json]:
     middle = scatter(curve.label, style, epochs, mean, (mean, spread) if varied else (mean,), hover, **drawn)
     if not (varied and style.shown_first):
         return [middle]
-    known = np.isfinite(mean)
-    # One outline: plotly lists what is pointed at in reverse where a trace is filled to the one before it.
-    around = {"fill": "toself", "fillcolor": f"m{style.place} 26", "line": {"width": 0}, "hoverinfo": "skip"}
-    x, y = (np.append(one[known], other[known][::-1]) for one, other in ((epochs, epochs), (low, high)))
-    named = {"type": "scatter", "meta": style.place, "name": middle["name"], "mode": "lines"}
-    return [{**named, "x": numbers(x), "y": numbers(y), **around}, middle]
+    return [{**outline(style, epochs, low, high, "26"), "name": middle["name"]}, middle]
 
 
 def _range(found: Sequence[Band], steep: float) -> list[float | None]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from socrates.plots.ink import ACCEPTABLE_ECE, INK, Note, annotate_apart, draw_front
+from socrates.plots.ink import INK, Note, annotate_apart, draw_front
 
-from ..idle import listed
 from ..results import Results, mean_and_band
 from ..style import Style, faded
 from ..vocabulary import SPLITS, USUAL_READING
+from ..words import first_of
 from .chart import CAPTIONS, Chart, Json, by_reading, mark, numbers, pen, scatter
 from .compose import SMALL, Drawing, Handles, Panel, line_handle, method_handle, method_look
 from .plane import (
@@ -192,7 +192,7 @@ def _path_figure(plane: Plane) -> Json:
         drawn = {"line": {**pen(style, 1.5), "color": faint}, "marker": {"color": faint, "size": 3.5}}
         traces.append({**whole, "mode": "lines+markers", "cut": "until", **drawn})
         traces.append({**whole, "mode": "markers", "cut": "at", "marker": mark(style, 13)})
-    made = plane_figure(traces, max(path.ece.max() for path in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+    made = plane_figure(traces, plane.trails)
     first = [k for k, path in enumerate(plane.trails) if plane.look[path.label].shown_first]
     notes = [(k, at) for k in first for at in sorted({0, plane.trails[k].start})]
     trails, shown = plane.trails, made["data"][::2]
@@ -235,7 +235,7 @@ def _final_figure(plane: Plane) -> Json:
                 for axis, pair in zip("xy", zip(point.end, reach, strict=True), strict=True)
             }
         traces.append(scatter(point.label, style, mean[0], mean[1], shown, hover, **more))
-    made = plane_figure(traces, max(point.ece.max() for point in plane.trails) > 0.7 * ACCEPTABLE_ECE)
+    made = plane_figure(traces, plane.trails)
     named = [point for point in plane.trails if plane.look[point.label].shown_first]
     sides = dict(
         zip([one.label for one in named], note_sides(made, [(*one.end, one.label) for one in named]), strict=True)
@@ -262,7 +262,7 @@ def _paths_in_words(paths: Sequence[Trail]) -> str:
         f"to {path.end[0]:.1f} %, {path.end[1]:.1f} % at epoch {path.steps[-1]}"
         for path in sorted(paths, key=lambda path: path.end[1])
     ]
-    return f"Validation error and ECE over the epochs: {listed(words, '; ')}."
+    return f"Validation error and ECE over the epochs: {first_of(words, '; ')}."
 
 
 def _ends_in_words(plane: Plane) -> str:
@@ -271,4 +271,6 @@ def _ends_in_words(plane: Plane) -> str:
     ends = {point.label: point.end for point in plane.trails}
     words = [f"{label} (error {ends[label][0]:.2f} %, ECE {ends[label][1]:.2f} %)" for label in front]
     rest = len(ends) - len(front)
-    return f"Not dominated in error and ECE on test data: {listed(words)}; {rest} of {len(ends)} methods are dominated."
+    return (
+        f"Not dominated in error and ECE on test data: {first_of(words)}; {rest} of {len(ends)} methods are dominated."
+    )

@@ -13,7 +13,7 @@ from socrates import pareto
 from socrates.plots.ink import ACCEPTABLE_ECE, GREY
 
 from ..results import Array, Results
-from ..statistics import paired
+from ..statistics import mean_interval
 from ..style import Style
 from .chart import Json, figure, log_axis, log_ticks
 from .compose import LINES
@@ -84,8 +84,8 @@ def reach_of(values: Array) -> float:
     >>> round(reach_of(np.array([4.0, 5.0, 6.0])), 2), reach_of(np.array([4.0]))
     (2.48, nan)
     """
-    found = paired(dict(enumerate(values.tolist())), dict.fromkeys(range(len(values)), 0.0))
-    return found.high - found.mean
+    mean, _, high, _ = mean_interval(values)
+    return high - mean
 
 
 def frame_plane(axes: Axes, data: Plane) -> None:
@@ -132,8 +132,9 @@ def _least(parts: Sequence[Array]) -> float:
     return min((float(value) for values in parts for value in values if value > 0), default=0.1) / 2
 
 
-def plane_figure(traces: list[Json], threshold: bool) -> Json:
-    """Both axes logarithmic, with the line of acceptable calibration or without."""
+def plane_figure(traces: list[Json], trails: Sequence[Trail]) -> Json:
+    """Both axes logarithmic, with the line of acceptable calibration if any of the trails comes near it."""
+    threshold = max(trail.ece.max() for trail in trails) > 0.7 * ACCEPTABLE_ECE
     line = {"xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": {"dash": "dot"}}
     shown = log_axis(figure(traces, shapes=[line] if threshold else []), "x", "error, %")
     return log_axis(shown, "y", "ECE, %", also=[ACCEPTABLE_ECE] if threshold else [])
@@ -141,11 +142,11 @@ def plane_figure(traces: list[Json], threshold: bool) -> Json:
 
 def beyond_in_words(shown: Json, trails: Sequence[Trail]) -> str:
     """Which labels end outside the frame of a figure of the page, with their numbers."""
-    (left, right), (_, top) = (shown["layout"][axis]["range"] for axis in ("xaxis", "yaxis"))
+    right, top = (shown["layout"][axis]["range"][1] for axis in ("xaxis", "yaxis"))
     beyond = [
         f"{trail.label} (error {trail.end[0]:.0f} %, ECE {trail.end[1]:.0f} %)"
         for trail in trails
-        if not 10**left <= max(trail.end[0], 10**left) <= 10**right or trail.end[1] > 10**top
+        if trail.end[0] > 10**right or trail.end[1] > 10**top  # what is lower is drawn at the edge
     ]
     return f" Outside the frame: {', '.join(beyond)}." if beyond else ""
 

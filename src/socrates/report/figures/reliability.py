@@ -17,7 +17,7 @@ from ..results import Results
 from ..statistics import mean_std
 from ..style import Style
 from ..vocabulary import USUAL_READING
-from .chart import SYMBOLS, Chart, Json, by_reading, figure, mark, numbers, pen, scatter
+from .chart import SYMBOLS, Chart, Json, by_reading, figure, mark, numbers, outline, pen, scatter
 from .compose import GREY, LINES, RED, Drawing, Handles, Panel, line_handle, method_handle, method_look
 
 BAND = "#80808030"
@@ -104,13 +104,10 @@ def _figure(data: ReliabilityData, style: Style) -> Json:
     points = scatter(data.label, style, confidence, accuracy, shown, hover, mode="markers", marker=marker)
     points["marker"]["line"]["color"] = [f"m{style.place}" if hollow else "card" for hollow in few]
     points["cliponaxis"] = False
-    x, middle, *band = smoothed(data)
-    plain = {"type": "scatter", "mode": "lines", "meta": style.place, "hoverinfo": "skip"}
-    line = {**plain, "x": numbers(x), "y": numbers(middle), "line": pen(replace(style, dash="solid"), 2)}
-    known = np.isfinite(middle)
-    around = {"x": numbers(np.append(x[known], x[known][::-1]))}
-    around |= {"y": numbers(np.append(band[0][known], band[1][known][::-1])), "fill": "toself", "line": {"width": 0}}
-    around |= {**plain, "fillcolor": f"m{style.place} 38"}
+    x, middle, bottom, top = smoothed(data)
+    line = {"type": "scatter", "mode": "lines", "meta": style.place, "hoverinfo": "skip"}
+    line |= {"x": numbers(x), "y": numbers(middle), "line": pen(replace(style, dash="solid"), 2)}
+    around = outline(style, x, bottom, top, "38")
     width, at = upper - lower, numbers((lower + upper) / 2)
     bars = {"type": "bar", "x": at, "customdata": points["customdata"], "hovertemplate": hover}
     chance = {"y": numbers(high - low), "base": numbers(low), "width": numbers(width), "marker": {"color": BAND}}

@@ -8,22 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import offset_copy
 
-from ..idle import listed
 from ..results import Results
 from ..style import Style, faded
 from ..vocabulary import SCALERS, USUAL_READING, scaler_of
-from .chart import (
-    CAPTIONS,
-    SYMBOLS,
-    Chart,
-    Json,
-    by_reading,
-    figure,
-    log_axis,
-    mark,
-    numbers,
-    scatter,
-)
+from ..words import first_of
+from .chart import CAPTIONS, SYMBOLS, Chart, Json, by_reading, figure, log_axis, mark, numbers, scatter
 from .compose import Drawing, Handles, Panel, line_handle
 from .pareto import BETTER, final_points
 from .plane import Plane, Trail, collapsed_labels, frame_plane, reach_of
@@ -90,7 +79,7 @@ def coincidences(trails: Sequence[Trail]) -> str:
             labels.setdefault(pair, []).append(trail.label)
     why = " (matrix scaling is regularised, there all the way down to a temperature)"
     return " ".join(
-        f"{scaler_of(one).short} and {scaler_of(other).short} coincide for {listed(own)}"
+        f"{scaler_of(one).short} and {scaler_of(other).short} coincide for {first_of(own)}"
         f"{why if {one, other} == {'temperature', 'matrix'} else ''}."
         for (one, other), own in labels.items()
     )
@@ -174,4 +163,4 @@ def _scaled_in_words(trails: Sequence[Trail]) -> str:
         best = int(np.argmin(trail.ece))
         after = scaler_of(trail.steps[best]).long
         words.append(f"{trail.label} from {trail.ece[0]:.2f} to {trail.ece[best]:.2f} ({after})")
-    return f"Test ECE in percent, unscaled and by the best scaler: {listed(words)}."
+    return f"Test ECE in percent, unscaled and by the best scaler: {first_of(words)}."
