@@ -370,6 +370,24 @@ def test_a_recomputation_finds_the_target_that_the_first_pass_found(name, use_re
         assert torch.equal(checked.target, plain.target)
 
 
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_function_transforms(name):
+    (logits, labels, index), criterion = a_batch(), REMEMBERING[name](alpha=0.5)
+    for module in (REMEMBERING[name]().eval(), type(criterion)(None, alpha=0.5, weight=torch.arange(1.0, 5.0))):
+        leaf = logits.clone().requires_grad_()
+        expected = torch.autograd.grad(module(leaf, labels, index), leaf)[0]
+        torch.testing.assert_close(torch.func.grad(module)(logits, labels, index), expected)
+        each = torch.func.vmap(lambda z, y, criterion=module: criterion(z[None], y[None]))(logits, labels)
+        torch.testing.assert_close(each[0], module(logits[:1], labels[:1]))
+    with pytest.raises(RuntimeError, match=r"cannot write its targets under torch.func: use eval"):
+        torch.func.grad(criterion)(logits, labels, index)
+    assert (criterion.target == 1).all()
+    memory = {key: value.clone() for key, value in criterion.named_buffers()}
+    torch.func.grad(lambda z, memory: torch.func.functional_call(criterion, memory, (z, labels, index)))(logits, memory)
+    criterion(logits, labels, index)
+    torch.testing.assert_close(memory["target"], criterion.target)
+
+
 def test_the_loss_says_what_it_found_without_another_softmax():
     logits, labels, index = a_batch()
     criterion = SocratesLoss(NUM_SAMPLES, alpha=0.5)

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
-from .inputs import at_least_single, check_tensor, is_integer, is_number, true_class
+from .inputs import at_least_single, check_tensor, is_integer, is_number, is_transformed, true_class
 from .module import LossModule, Rows
 
 TargetOver = Literal["all", "known"]
 UNVISITED = -1.0  # what `before` holds of a sample that no training step has seen; a target is never negative
-_backward_at_work: Callable[[], int] = cast(Any, torch._C)._current_graph_task_id  # pyright: ignore[reportPrivateUsage]
+_internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
+_backward_at_work: Callable[[], int] = _internals._current_graph_task_id
+_is_wrapped: Callable[[Tensor], bool] = _internals._functorch.is_functorch_wrapped_tensor  # torch.func may write it
 
 
 def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
@@ -100,6 +102,9 @@ class AdaptiveTargetLoss(LossModule):
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)
+        if is_transformed() and not _is_wrapped(target):
+            ways = "use eval(), num_samples=None, or the loss as a function of logits, labels and targets"
+            raise RuntimeError(f"{type(self).__name__} cannot write its targets under torch.func: {ways}")
         place = self._check_index(index, target, rows.labels)
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
         again = not torch.compiler.is_compiling() and _backward_at_work() != -1
