@@ -371,6 +371,23 @@ def test_a_recomputation_finds_the_target_that_the_first_pass_found(name, use_re
 
 
 @pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_recomputation_that_cannot_find_its_target_is_refused(name, use_reentrant):
+    torch.manual_seed(0)
+    model, (inputs, labels, _), criterion = nn.Linear(5, 5), a_batch(), REMEMBERING[name](alpha=0.99)
+    some = torch.arange(BATCH)
+    some[0] = 1  # a sample that occurs twice in one call is no trouble
+
+    def step(inputs, index):
+        leaf = inputs.clone().requires_grad_()
+        return checkpoint(lambda x: criterion(model(x), labels, index), leaf, use_reentrant=use_reentrant)
+
+    (step(inputs, some) + step(inputs.flip(1), some + BATCH)).backward()
+    with pytest.raises(RuntimeError, match="called again with the same samples before the backward pass"):
+        (step(inputs, some) + step(inputs.flip(1), some)).backward()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
 def test_function_transforms(name):
     (logits, labels, index), criterion = a_batch(), REMEMBERING[name](alpha=0.5)
     for module in (REMEMBERING[name]().eval(), type(criterion)(None, alpha=0.5, weight=torch.arange(1.0, 5.0))):

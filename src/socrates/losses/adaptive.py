@@ -109,6 +109,8 @@ class AdaptiveTargetLoss(LossModule):
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
         again = not torch.compiler.is_compiling() and _backward_at_work() != -1
         start = _recall(before if again else target, place)
+        if again:
+            self._check_recomputation(rows, place, start, target)
         loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha)
         group, name, sizes = group_of(self.process_group), type(self).__name__, None
         if group is not None:
@@ -159,6 +161,21 @@ class AdaptiveTargetLoss(LossModule):
         if target.device != here:
             raise ValueError(f"{name} is on {target.device}, the labels are on {here}: call criterion.to(device) once")
         return index.to(here, torch.int64, non_blocking=True)
+
+    def _check_recomputation(self, rows: Rows, place: Tensor, start: Tensor, target: Tensor) -> None:
+        """Refuse to recompute a step if another one moved its samples since: what it started from is gone then.
+
+        It comes before the loss, as torch ends a recomputation as soon as it has what backward needs.
+        """
+        moved = self.terms(rows.logits.detach(), rows.labels, start, self.alpha).target
+        kept = (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
+        change = target - target.scatter_reduce(0, place, kept, "amin", include_self=False)
+        if group_of(self.process_group) is None:  # another rank may have found a lower one
+            change = change.abs()
+        if bool((change > 0.01 * (1 - self.alpha) + 1e-6).any()):  # a device may not compute alike twice
+            again = f"{type(self).__name__} was called again with the same samples before the backward pass of a call"
+            ways = "call backward() in between, or leave the loss out of torch.utils.checkpoint"
+            raise RuntimeError(f"{again} that is recomputed now, from targets that are gone: {ways}")
 
     def _forget_steps(self) -> None:
         before = None if self.target is None else torch.full_like(self.target, UNVISITED)
