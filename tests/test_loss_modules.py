@@ -285,6 +285,9 @@ def test_pixels_are_samples_of_their_own(name):
     torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
     with pytest.raises(ValueError, match=r"floating-point logits of shape \(batch, .*got \(2, 5, 3, 4\)"):
         make()(logits, labels[0])
+    for wrong in (labels[:, None], logits.softmax(dim=1)):
+        with pytest.raises(ValueError, match=r"pixels the loss modules need class numbers of shape \(2, 3, 4\), these"):
+            make()(logits, wrong)
     if name in REMEMBERING:
         with pytest.raises(ValueError, match="for the pixels of images use num_samples=None"):
             REMEMBERING[name]()(logits, labels, torch.tensor([0, 1]))
