@@ -285,6 +285,9 @@ def test_pixels_are_samples_of_their_own(name):
     torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
     with pytest.raises(ValueError, match=r"floating-point logits of shape \(batch, .*got \(2, 5, 3, 4\)"):
         make()(logits, labels[0])
+    for wrong in (labels[:, None], logits.softmax(dim=1)):
+        with pytest.raises(ValueError, match=r"pixels the loss modules need class numbers of shape \(2, 3, 4\), these"):
+            make()(logits, wrong)
     if name in REMEMBERING:
         with pytest.raises(ValueError, match="for the pixels of images use num_samples=None"):
             REMEMBERING[name]()(logits, labels, torch.tensor([0, 1]))
@@ -368,6 +371,41 @@ def test_a_recomputation_finds_the_target_that_the_first_pass_found(name, use_re
         loss.backward()
         torch.testing.assert_close(model.weight.grad, expected)
         assert torch.equal(checked.target, plain.target)
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_a_recomputation_that_cannot_find_its_target_is_refused(name, use_reentrant):
+    torch.manual_seed(0)
+    model, (inputs, labels, _), criterion = nn.Linear(5, 5), a_batch(), REMEMBERING[name](alpha=0.99)
+    some = torch.arange(BATCH)
+    some[0] = 1  # a sample that occurs twice in one call is no trouble
+
+    def step(inputs, index):
+        leaf = inputs.clone().requires_grad_()
+        return checkpoint(lambda x: criterion(model(x), labels, index), leaf, use_reentrant=use_reentrant)
+
+    (step(inputs, some) + step(inputs.flip(1), some + BATCH)).backward()
+    with pytest.raises(RuntimeError, match="called again with the same samples before the backward pass"):
+        (step(inputs, some) + step(inputs.flip(1), some)).backward()
+
+
+@pytest.mark.parametrize("name", REMEMBERING)
+def test_function_transforms(name):
+    (logits, labels, index), criterion = a_batch(), REMEMBERING[name](alpha=0.5)
+    for module in (REMEMBERING[name]().eval(), type(criterion)(None, alpha=0.5, weight=torch.arange(1.0, 5.0))):
+        leaf = logits.clone().requires_grad_()
+        expected = torch.autograd.grad(module(leaf, labels, index), leaf)[0]
+        torch.testing.assert_close(torch.func.grad(module)(logits, labels, index), expected)
+        each = torch.func.vmap(lambda z, y, criterion=module: criterion(z[None], y[None]))(logits, labels)
+        torch.testing.assert_close(each[0], module(logits[:1], labels[:1]))
+    with pytest.raises(RuntimeError, match=r"cannot write its targets under torch.func: use eval"):
+        torch.func.grad(criterion)(logits, labels, index)
+    assert (criterion.target == 1).all()
+    memory = {key: value.clone() for key, value in criterion.named_buffers()}
+    torch.func.grad(lambda z, memory: torch.func.functional_call(criterion, memory, (z, labels, index)))(logits, memory)
+    criterion(logits, labels, index)
+    torch.testing.assert_close(memory["target"], criterion.target)
 
 
 def test_the_loss_says_what_it_found_without_another_softmax():

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
-from .inputs import at_least_single, check_tensor, is_integer, is_number, true_class
+from .inputs import at_least_single, check_tensor, is_integer, is_number, is_transformed, true_class
 from .module import LossModule, Rows
 
 TargetOver = Literal["all", "known"]
 UNVISITED = -1.0  # what `before` holds of a sample that no training step has seen; a target is never negative
-_backward_at_work: Callable[[], int] = cast(Any, torch._C)._current_graph_task_id  # pyright: ignore[reportPrivateUsage]
+_internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
+_backward_at_work: Callable[[], int] = _internals._current_graph_task_id
+_is_wrapped: Callable[[Tensor], bool] = _internals._functorch.is_functorch_wrapped_tensor  # torch.func may write it
 
 
 def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
@@ -100,10 +102,15 @@ class AdaptiveTargetLoss(LossModule):
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)
+        if is_transformed() and not _is_wrapped(target):
+            ways = "use eval(), num_samples=None, or the loss as a function of logits, labels and targets"
+            raise RuntimeError(f"{type(self).__name__} cannot write its targets under torch.func: {ways}")
         place = self._check_index(index, target, rows.labels)
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
         again = not torch.compiler.is_compiling() and _backward_at_work() != -1
         start = _recall(before if again else target, place)
+        if again:
+            self._check_recomputation(rows, place, start, target)
         loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha)
         group, name, sizes = group_of(self.process_group), type(self).__name__, None
         if group is not None:
@@ -154,6 +161,21 @@ class AdaptiveTargetLoss(LossModule):
         if target.device != here:
             raise ValueError(f"{name} is on {target.device}, the labels are on {here}: call criterion.to(device) once")
         return index.to(here, torch.int64, non_blocking=True)
+
+    def _check_recomputation(self, rows: Rows, place: Tensor, start: Tensor, target: Tensor) -> None:
+        """Refuse to recompute a step if another one moved its samples since: what it started from is gone then.
+
+        It comes before the loss, as torch ends a recomputation as soon as it has what backward needs.
+        """
+        moved = self.terms(rows.logits.detach(), rows.labels, start, self.alpha).target
+        kept = (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
+        change = target - target.scatter_reduce(0, place, kept, "amin", include_self=False)
+        if group_of(self.process_group) is None:  # another rank may have found a lower one
+            change = change.abs()
+        if bool((change > 0.01 * (1 - self.alpha) + 1e-6).any()):  # a device may not compute alike twice
+            again = f"{type(self).__name__} was called again with the same samples before the backward pass of a call"
+            ways = "call backward() in between, or leave the loss out of torch.utils.checkpoint"
+            raise RuntimeError(f"{again} that is recomputed now, from targets that are gone: {ways}")
 
     def _forget_steps(self) -> None:
         before = None if self.target is None else torch.full_like(self.target, UNVISITED)

@@ -47,8 +47,11 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
     check_tensor(labels, "labels", name)
     if logits.dim() != 2 or not logits.is_floating_point() or logits.shape[1] < 1 + unknown:
         columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
-        given = f"{tuple(logits.shape)} of {logits.dtype}: a problem of yes or no has two classes, not one"
-        raise ValueError(f"{name} needs floating-point logits of shape (batch, {columns}), got {given}")
+        given, advice = f"{tuple(logits.shape)} of {logits.dtype}", "a problem of yes or no has two classes, not one"
+        if logits.dim() > 2:
+            wanted, found = (len(logits), *logits.shape[2:]), tuple(labels.shape)
+            advice = f"for pixels the loss modules need class numbers of shape {wanted}, these labels have {found}"
+        raise ValueError(f"{name} needs floating-point logits of shape (batch, {columns}), got {given}: {advice}")
     if labels.shape != logits.shape[:1] or not is_integer(labels):
         expected = f"{len(logits)} integer labels, one per row of logits {tuple(logits.shape)}"
         given = f"{tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"

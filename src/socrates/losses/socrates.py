@@ -12,7 +12,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from .adaptive import AdaptiveTargetLoss, Step, TargetOver
+from .adaptive import AdaptiveTargetLoss, Step, TargetOver, moved_target
 from .inputs import at_least_single, check_gamma, check_inputs, check_target, is_on_host, is_transformed, true_class
 
 
@@ -115,6 +115,10 @@ class SocratesLoss(AdaptiveTargetLoss):
         self.gamma = check_gamma(gamma)
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
+        if is_transformed():
+            target = moved_target(logits, labels, previous, alpha, self.target_over)
+            beta = uncertainty_penalty(logits.detach().softmax(dim=1), labels)
+            return Step(socrates_loss(logits, labels, target, self.gamma), target, beta)
         return Step(*_fused(logits, labels, previous, self.gamma, alpha, self.target_over))
 
 

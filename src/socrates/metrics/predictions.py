@@ -1,6 +1,7 @@
 """What the unknown column means: the one place that turns logits into probabilities, confidence and answers."""
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -83,7 +84,8 @@ def predict(
 ) -> Prediction:
     """Turn logits into probabilities, confidence and predicted class under one reading of the unknown column.
 
-    The unknown column is the last one; c known classes stand before it.
+    The unknown column is the last one; c known classes stand before it. Rows that all look like probabilities get a
+    warning, as a second softmax would flatten them.
 
     | `unknown`     | probabilities                    | predicted class                                       |
     |---------------|----------------------------------|-------------------------------------------------------|
@@ -121,6 +123,9 @@ def predict(
         unknown = unknown if column else None
     if unknown == "renormalize":
         _refuse_infinite(tensor[:, :-1], "logits of the known classes")
+    if len(tensor) > 1 and _are_probabilities(tensor):
+        given = f"predict takes logits, and all {len(tensor)} rows are >= 0 and sum to 1"
+        warnings.warn(f"{given}: probabilities need no predict, pass them to the metrics as they are", stacklevel=2)
     probs = probabilities(tensor, unknown)
     predicted = probs.argmax(dim=1)
     confidence = probs.gather(1, predicted[:, None]).squeeze(1)
@@ -176,6 +181,13 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     tensor = tensor.float() if tensor.itemsize < 4 else tensor
     _refuse_infinite(tensor, "logits")
     return tensor
+
+
+def _are_probabilities(tensor: torch.Tensor) -> bool:
+    """Whether all rows are >= 0 and sum to 1; those of 0 and 1 alone may as well be logits of a small example."""
+    rows = tensor.detach()
+    sums_to_one = (rows >= 0).all(dim=1) & ((rows.sum(dim=1) - 1).abs() < 1e-3)
+    return bool(sums_to_one.all()) and bool((rows % 1 != 0).any())
 
 
 def _refuse_infinite(tensor: torch.Tensor, name: str) -> None:
