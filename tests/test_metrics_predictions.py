@@ -205,3 +205,15 @@ def test_logarithms_are_those_of_the_probabilities(case, reading):
     logits = case[0].double()
     logarithm = probabilities(logits, reading, logarithm=True)
     torch.testing.assert_close(logarithm.exp(), predict(logits, reading).probs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reading", [None, *READINGS])
+def test_probabilities_are_no_logits(reading, dtype):
+    probs = torch.randn(500, 12, generator=torch.Generator().manual_seed(0)).softmax(dim=1).to(dtype)
+    with pytest.raises(ValueError, match="all 500 rows are >= 0 and sum to 1: pass probabilities to the metrics as"):
+        predict(probs, unknown=reading)
+    torch.testing.assert_close(predict(probs.double().log()).probs, probs.double() / probs.double().sum(1, keepdim=True))
+    logits = probs.double()
+    logits[-1, 0] += 1  # one row that is none
+    assert len(predict(logits, unknown=reading)) == 500

@@ -17,6 +17,8 @@ READINGS: dict[Reading, str] = {
     "renormalize": "the unknown class is left out, and the known classes share all belief",
     "spread": "belief in unknown is shared equally among the known classes",
 }
+SUM_TOLERANCE, HALF_SUM_TOLERANCE = 1e-4, 1e-2  # how far the sum of a row of probabilities may be from 1
+GLANCE = 64  # rows that tell at little cost that these are logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +175,10 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     if tensor.ndim != 2 or tensor.shape[0] == 0 or tensor.shape[1] < least:
         why = "one unknown column, the last, and at least one known class" if least == 2 else "one row a sample"
         raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
+    tolerance = HALF_SUM_TOLERANCE if tensor.itemsize < 4 else SUM_TOLERANCE
     tensor = tensor.float() if tensor.itemsize < 4 else tensor
     _refuse_infinite(tensor, "logits")
+    _refuse_probabilities(tensor.detach(), tolerance)
     return tensor
 
 
@@ -185,3 +189,14 @@ def _refuse_infinite(tensor: torch.Tensor, name: str) -> None:
         row = int((~fine).int().argmax())
         kind = "-infinity alone" if bool((tensor[row] == -torch.inf).all()) else "NaN or infinity"
         raise ValueError(f"{name} of row {row} hold {kind}: look for the cause in the model or drop the row")
+
+
+def _refuse_probabilities(tensor: torch.Tensor, tolerance: float) -> None:
+    """Raise where all of two rows or more are probabilities: their softmax would be far too modest."""
+    if len(tensor) < 2 or tensor.shape[1] < 2:
+        return
+    for rows in (tensor[:GLANCE], tensor):
+        if not bool(((rows.amin(dim=1) >= 0) & ((rows.sum(dim=1) - 1).abs() <= tolerance)).all()):
+            return
+    todo = "pass probabilities to the metrics as they are; with an unknown column, their logarithms to predict"
+    raise ValueError(f"predict needs logits, and all {len(tensor)} rows are >= 0 and sum to 1: {todo}")
