@@ -213,7 +213,9 @@ def test_probabilities_are_no_logits(reading, dtype):
     probs = torch.randn(500, 12, generator=torch.Generator().manual_seed(0)).softmax(dim=1).to(dtype)
     with pytest.raises(ValueError, match="all 500 rows are >= 0 and sum to 1: pass probabilities to the metrics as"):
         predict(probs, unknown=reading)
-    torch.testing.assert_close(predict(probs.double().log()).probs, probs.double() / probs.double().sum(1, keepdim=True))
+    torch.testing.assert_close(
+        predict(probs.double().log()).probs, probs.double() / probs.double().sum(1, keepdim=True)
+    )
     logits = probs.double()
     logits[-1, 0] += 1  # one row that is none
     assert len(predict(logits, unknown=reading)) == 500

@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+USUAL_MASK = 255  # what masks of images have where there is no class
 _internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
 is_transformed: Callable[[], bool] = _internals._are_functorch_transforms_active  # torch.func: grad, vmap, jvp, ...
 _is_traced: Callable[[], bool] = cast(Any, torch.jit).is_tracing
@@ -54,6 +55,19 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
         given = f"{tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
         raise ValueError(f"{name} needs {expected}, got {given}")
     return labels.to(torch.int64)
+
+
+def check_pixels(logits: tuple[int, ...], labels: tuple[int, ...], name: str) -> None:
+    """Refuse labels whose shape is not that of the pixels of logits (N, columns, H, W), or of a sequence's elements."""
+    expected = (logits[0], *logits[2:])
+    if labels == expected:
+        return
+    advice = ""
+    if labels == (logits[0], 1, *logits[2:]):
+        advice = ": labels.squeeze(1) has the right shape"
+    elif labels == logits[:-1]:
+        advice = ": the classes must be dimension 1, as in logits.movedim(-1, 1)"
+    raise ValueError(f"{name} needs labels of shape {expected} for logits {logits}, got {labels}{advice}")
 
 
 def check_tensor(value: object, what: str, name: str) -> None:
@@ -106,4 +120,6 @@ def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueErro
         advice += "the last is the unknown class, never a label: build it with num_classes + 1 outputs"
     else:
         advice += "one per class"
+    if high == USUAL_MASK:
+        advice = f"a label of samples to leave out is given to the loss modules, ignore_index={high}"
     return ValueError(f"labels must be in 0..{num_classes - 1}, got values from {low} to {high}: {advice}")
