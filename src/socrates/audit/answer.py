@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from socrates.experiment import Part
-from socrates.plots.diagram import reliability_data
+from socrates.metrics.uncertainty import Z
 from socrates.records import Evaluation
 from socrates.report.answer import FEW, Answer, Estimate, Line, listed, p_value
 from socrates.report.results import Results
@@ -52,8 +53,9 @@ def evidence(judged: Judgement) -> str:
 def direction(judged: Judgement) -> str:
     """Whether it is too sure or not sure enough; that the gap of all rows may be chance is said, as on the diagram."""
     words, colon, parts = str(judged.direction).partition(":")
-    data = reliability_data(judged.label, [judged.bins])
-    within = ", which alone may be chance" if abs(data.gap) <= data.reach and parts else ""
+    count, mean = judged.bins.count.sum(), judged.bins.confidence / judged.bins.count.clip(1e-300)
+    deviation = math.sqrt((judged.bins.count * (mean * (1 - mean)).clip(0)).sum()) / count
+    within = ", which alone may be chance" if parts and abs(judged.direction.signed) <= Z * deviation else ""
     return f"{words}{within}{colon}{parts}"
 
 
