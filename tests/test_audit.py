@@ -74,6 +74,25 @@ def test_the_answer_says_who_can_be_trusted(both):
     assert "are wrong in at most 5 %" in answer(boastful)[1]
 
 
+def test_a_gap_overall_that_may_be_chance_is_told_so(both):
+    honest, boastful = both.files
+    assert "chance:" not in answer(boastful)[0]
+    found = replace(honest, test=boastful.test, direction=metrics.Direction(over=0.01, under=0.02))
+    said = (
+        "underconfident by 1.0 points, which alone may be chance: by 2.0 in some bins, overconfident by 1.0 in others."
+    )
+    assert answer(found)[0].endswith(said)
+
+
+def test_an_accuracy_that_the_scaler_changes_is_told(both):
+    boastful = both.files[1]
+    assert "accuracy" not in answer(boastful)[1]
+    numbers = {name: dict(of) for name, of in boastful.recalibrated.numbers.items()}
+    numbers[boastful.recalibrated.winner]["accuracy"] = 0.5
+    changed = replace(boastful, recalibrated=replace(boastful.recalibrated, numbers=numbers))
+    assert re.search(r"to 0\.\d+, and the accuracy from [\d.]+ % to 50.00 %, on held-out rows", answer(changed)[1])
+
+
 def test_the_audit_answers_in_the_shape_of_a_report(both, files):
     made = answer_of(both)
     assert made.headline == "honest is the best calibrated."
@@ -155,6 +174,8 @@ def test_the_page_answers_first(written):
     assert page.index("<h1>honest is") < page.index("is not calibrated") < page.index("<table>")
     assert page.index('class="forest"') < page.index("<table>")
     assert "Is the difference real?" in page
+    assert "<dt>smooth ECE</dt>" in page
+    assert not re.search("<dt>(Focal|Gamblers|±)</dt>|over these seeds", page)  # words that an audit does not say
     names = {path.stem for path in (written / "tables").glob("*.csv")}
     assert names == {"metrics", "scalers", "decomposition", "worst", "differences", "reading"}
 
@@ -275,6 +296,11 @@ def test_what_is_not_there_is_one_line(capsys):
         ("label,a,b\n0,3,2\n1,2,4\n", "say --kind logits if they hold logits"),
         ("label,pred,p\n0,1,0.7\n1,1,0.9\n", "Say --kind confidence with --columns p if so, --kind probabilities if"),
         ("label,p0,unknown\n0,0,1\n0,0,1\n", "say --unknown no if that column is none"),
+        ("p0,p1\n0.4,0.6\n", "name the column, --label-column NAME, or give a file of labels, --labels FILE"),
+        ("label,x\n0,a\n", "name the columns of the classes, --columns FIRST SECOND, and say"),
+        ("label,p\ncat,0.4\ndog,0.6\n", "tell both names, --classes NEGATIVE POSITIVE, or say"),
+        ("label,p0,p1\ncat,0.4,0.6\n", "tell the names in the order of the columns, --classes FIRST SECOND"),
+        ("label,p0,p1\n\n", "some.csv holds no rows that can be read"),
     ],
 )
 def test_errors_of_the_command_name_what_is_typed(tmp_path, capsys, content, words):
@@ -316,6 +342,7 @@ def test_weights_count(tmp_path, capsys):
         expected = getattr(metrics, name)(found["probs"], found["labels"], sample_weight=weight)
         assert said["metrics"][name]["value"] == pytest.approx(expected)
     assert "weights" in said["uncertified"]
+    assert "nothing is certified, for rows have weights" in said["answer"][1]
 
 
 def test_files_have_names_of_their_own():

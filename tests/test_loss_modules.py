@@ -283,14 +283,12 @@ def test_pixels_are_samples_of_their_own(name):
     each = make(reduction="none")(logits, labels)
     assert each.shape == labels.shape
     torch.testing.assert_close(each.reshape(-1), make(reduction="none")(rows, flat))
-    with pytest.raises(ValueError, match=r"floating-point logits of shape \(batch, .*got \(2, 5, 3, 4\)"):
+    with pytest.raises(ValueError, match=r"labels of shape \(2, 3, 4\) for logits \(2, 5, 3, 4\), got \(3, 4\)"):
         make()(logits, labels[0])
-    for wrong in (labels[:, None], logits.softmax(dim=1)):
-        with pytest.raises(ValueError, match=r"pixels the loss modules need class numbers of shape \(2, 3, 4\), these"):
-            make()(logits, wrong)
-    if name in REMEMBERING:
-        with pytest.raises(ValueError, match="for the pixels of images use num_samples=None"):
-            REMEMBERING[name]()(logits, labels, torch.tensor([0, 1]))
+    with pytest.raises(
+        ValueError, match=r"labels of shape \(2, 3, 4\) .*: soft labels are not supported; for mixup add"
+    ):
+        make()(logits, logits.softmax(dim=1))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -310,6 +308,40 @@ def test_bad_options(name, options, message):
         EVERY[name](**options)
     with pytest.raises(TypeError, match="weigth"):
         EVERY[name](weigth=None)
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_a_weight_is_no_negative_number(value):
+    with pytest.raises(
+        ValueError, match=r"weight must be finite and at least 0, got tensor\(.*\): 0 leaves a class out"
+    ):
+        FocalLoss(weight=torch.tensor([1.0, value]))
+    FocalLoss(weight=torch.tensor([1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "advice"),
+    [
+        (
+            (2, 4, 5, 6),
+            (2, 1, 5, 6),
+            r"\(2, 5, 6\) for logits \(2, 4, 5, 6\), .*: labels.squeeze\(1\) has the right shape",
+        ),
+        ((2, 7, 4), (2, 7), r"\(2, 4\) .*: the classes must be dimension 1, as in logits.movedim\(-1, 1\)"),
+        ((2, 4, 5, 6), (2, 6, 5), r"\(2, 5, 6\) for logits \(2, 4, 5, 6\), got \(2, 6, 5\)$"),
+    ],
+)
+def test_labels_of_pixels_in_another_shape(logits, labels, advice):
+    with pytest.raises(ValueError, match=f"SocratesLoss needs labels of shape {advice}"):
+        SocratesLoss(None)(torch.zeros(logits), torch.zeros(labels, dtype=torch.int64))
+
+
+def test_the_usual_mask_of_images_is_told_how_to_leave_out():
+    logits, labels = torch.zeros(1, 3, 2, 1), torch.tensor([[[1], [255]]])
+    for criterion in (SocratesLoss(None), FocalLoss()):
+        with pytest.raises(ValueError, match=r"from 1 to 255: a label of samples to leave out .*, ignore_index=255"):
+            criterion(logits, labels)
+    assert SocratesLoss(None, ignore_index=255)(logits, labels).isfinite()
 
 
 @pytest.mark.parametrize("name", ["socrates", "sat", "flsd", "gamblers"])

@@ -210,7 +210,7 @@ def test_logarithms_are_those_of_the_probabilities(case, reading):
 @pytest.mark.parametrize("kind", [torch.tensor, np.array])
 def test_probabilities_in_the_place_of_logits_are_noticed(kind):
     rows = [[0.2, 0.8], [1.0, 0.0]]
-    with pytest.warns(UserWarning, match="takes logits, and all 2 rows are >= 0 and sum to 1: probabilities need no"):
+    with pytest.warns(UserWarning, match="takes logits, and all 2 rows are >= 0 and sum to 1: pass probabilities to"):
         predict(kind(rows))
     predict(kind([*rows, [0.5, 0.6]]))
     predict(kind(rows[:1]))  # of one row that may be chance

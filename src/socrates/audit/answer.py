@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from socrates.experiment import Part
+from socrates.metrics.uncertainty import Z
 from socrates.records import Evaluation
 from socrates.report.answer import FEW, Answer, Estimate, Line
 from socrates.report.results import Results
@@ -45,7 +47,16 @@ def evidence(judged: Judgement) -> str:
     ece, floor, p = judged.values["ece"], judged.floor, judged.test.p_value
     measured = f"its ECE is {percent(ece)}, where chance alone gives a calibrated model {percent(floor)}"
     measured += f" ({p_value(p)})"
-    return measured if p >= LEVEL else f"{measured}, and it is {judged.direction}"
+    return measured if p >= LEVEL else f"{measured}, and it is {direction(judged)}"
+
+
+def direction(judged: Judgement) -> str:
+    """Whether it is too sure or not sure enough; that the gap of all rows may be chance is said, as on the diagram."""
+    words, colon, parts = str(judged.direction).partition(":")
+    count, mean = judged.bins.count.sum(), judged.bins.confidence / judged.bins.count.clip(1e-300)
+    deviation = math.sqrt((judged.bins.count * (mean * (1 - mean)).clip(0)).sum()) / count
+    within = ", which alone may be chance" if parts and abs(judged.direction.signed) <= Z * deviation else ""
+    return f"{words}{within}{colon}{parts}"
 
 
 def answer_of(made: Audit) -> Answer:
@@ -106,6 +117,8 @@ def scaled(judged: Judgement) -> str:
     before, after, title = made.before, made.after, scaler_of(made.winner).long
     changes = f"the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
     changes += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
+    was, becomes = percent(before["accuracy"]), percent(after["accuracy"])
+    changes += f", and the accuracy from {was} to {becomes}," if was != becomes else ""
     return f"{title} takes {changes} on held-out rows"
 
 

@@ -63,7 +63,7 @@ def detect(table: Mapping[str, Column], told: Told) -> Layout:
     if found is None:
         _refuse_words(rest)
         expected = "p0, p1, ... or names of classes that sum to 1, or one score p; or confidence with correct"
-        todo = "name the columns of the classes, and say kind='logits' if they hold logits"
+        todo = "name the columns of the classes, columns=['FIRST', 'SECOND'], and say kind='logits' if they hold logits"
         raise ValueError(
             f"no predictions are found in the columns {first_of(table, most=MOST_NAMED)}, expected {expected}: {todo}"
         )
@@ -71,7 +71,8 @@ def detect(table: Mapping[str, Column], told: Told) -> Layout:
         given = f"no labels are found in the columns {first_of(table, most=MOST_NAMED)}"
         if odd := _named(table, LABEL):
             given += f" ({odd} holds lists or fractions, not one class a row)"
-        raise ValueError(f"{given}, expected {', '.join(LABEL)}: name the column, or give a file of labels")
+        todo = "name the column, label_column='NAME', or give a file of labels, labels='FILE'"
+        raise ValueError(f"{given}, expected {', '.join(LABEL)}: {todo}")
     label = None if found.correct or told.labels_apart else label
     return replace(found, label=label, groups=told.groups, weight=weight)
 
@@ -139,7 +140,8 @@ def _only_list(sight: _Sight) -> Layout | None:
     if not lists or sight.told.kind == "confidence":
         return None
     if len(lists) > 1:
-        raise ValueError(f"{first_of(lists, most=MOST_NAMED)} all hold a row of values, expected one: name the column")
+        names = first_of(lists, most=MOST_NAMED)
+        raise ValueError(f"{names} all hold a row of values, expected one: name the column, columns=['NAME']")
     name, values = next(iter(lists.items()))
     return _of_rows(sight, sight.told.kind or _kind_by_values(values), name)
 

@@ -87,7 +87,7 @@ def _judge(measured: Measured, label: str, risk: float, delta: float) -> Judgeme
 def certified(top: Top, risk: float, delta: float) -> tuple[Certificate | None, str]:
     """The certificate, or why there is none."""
     if top.weight is not None:
-        return None, "rows have weights, and a certificate counts each of them once"
+        return None, "nothing is certified, for rows have weights, and a certificate counts each of them once"
     try:
         return certify(top.confidence, top.correct, risk, delta), ""
     except ValueError as error:

@@ -275,7 +275,8 @@ def _refuse(source: Source, total: Measured) -> None:
     if layout.is_score and 10 * bad.reasons[OTHER_LABEL] > total.num_read:
         given = f"{bad.reasons[OTHER_LABEL]} of {total.num_read} labels of {source.path} are neither"
         todo = f"say kind='confidence' with columns={list(layout.columns)} if it is the confidence in an answer"
-        raise ValueError(f"{given} {' nor '.join(layout.classes)}, read as {layout.words}: tell both names, or {todo}")
+        names = "tell both names, classes=['NEGATIVE', 'POSITIVE']"
+        raise ValueError(f"{given} {' nor '.join(layout.classes)}, read as {layout.words}: {names}, or {todo}")
     if 2 * bad.count > total.num_read:
         fault, count = bad.reasons.most_common(1)[0]
         given = f"{bad.count} of {total.num_read} rows of {source.path} are bad, read as {layout.words}"

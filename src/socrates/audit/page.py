@@ -12,10 +12,10 @@ from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
 from socrates.report.forest import forest, screen
 from socrates.report.markup import asset
-from socrates.report.page import composed, methods_of, page_of, write_page
+from socrates.report.page import MEANINGS, composed, methods_of, page_of, write_page
 from socrates.report.style import MARKERS, Style
 from socrates.report.tables import to_html, write_table
-from socrates.report.vocabulary import COLOURS, USUAL_READING
+from socrates.report.vocabulary import AUDITED, COLOURS, USUAL_READING
 
 from .answer import answer, answer_of, results_of
 from .judge import Judgement
@@ -77,7 +77,22 @@ def audit_page(made: Audit) -> Json:
     opening = screen(found, forest(found.lines, look, offered=0), "95 % over the choice of the rows", compared=False)
     setting = composed("", methods, shown, charts, tables, opening)
     counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
-    return page_of([setting], shown, "socrates audit", counts)
+    return page_of([setting], shown, "socrates audit", counts) | {"glossary": meanings()}
+
+
+def meanings() -> dict[str, str]:
+    """What the words of the page mean: its metrics, and what intervals and p are of rows, not of seeds.
+
+    >>> meanings()["p"]
+    'p value: how often chance alone makes a calibrated model measure as much'
+    """
+    metrics = {spec.short: MEANINGS[spec.short] for spec in AUDITED.values()}
+    return {
+        **metrics,
+        "95 %": "95 % interval: where the value lies for other rows of the same kind, by the bootstrap",
+        "p": "p value: how often chance alone makes a calibrated model measure as much",
+        "unknown": MEANINGS["unknown"],
+    }
 
 
 def write_audit(made: Audit, out: Path, title: str) -> list[Path]:

@@ -53,7 +53,7 @@ class CsvReader(Reader):
     def first_rows(self) -> Mapping[str, Column]:
         with readable(self.path):
             block = next(self._blocks(), None)
-            if block is None:
+            if block is None or not block.filled.any():
                 return {}
             table, _ = self._parsed(block.first(FIRST_ROWS).data, {}, self.names)
         columns = {name: of_arrow(table.column(name).combine_chunks(), as_words=False) for name in self.names}

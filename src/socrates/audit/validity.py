@@ -25,8 +25,9 @@ FAULTS = {
     "does not sum to 1": f"{_LOGITS}; else divide each row by its sum",
     "holds a number outside 0 to 1": "expected a probability: divide percentages by 100",
     "believes in unknown alone": "there is nothing to judge: say unknown=False if that column is none",
-    "has no label": "drop what has no label, or name the column that has it",
-    "has a label that is none of the classes": "expected names of classes or numbers from 0: tell the names",
+    "has no label": "drop what has no label, or name the column that has it, label_column='NAME'",
+    "has a label that is none of the classes": "expected names of classes or numbers from 0: tell the names "
+    "in the order of the columns, classes=['FIRST', 'SECOND']",
     "has no weight of at least 0": "name another column of weights, or none",
 }
 UNREADABLE, NOT_FINITE, NEGATIVE, SUM, RANGE, UNKNOWN_ALONE, NO_LABEL, OTHER_LABEL, WEIGHT = FAULTS

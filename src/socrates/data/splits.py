@@ -25,7 +25,8 @@ def validation_split(
     num_val = int(num_samples * fraction)
     if not 0 < num_val < num_samples:
         raise ValueError(
-            f"a validation split needs samples on both sides, got fraction={fraction} of {num_samples} samples"
+            f"a validation split needs samples on both sides, got fraction={fraction} of {num_samples} samples: "
+            f"give more"
         )
     order = np.arange(num_samples)
     np.random.RandomState(seed).shuffle(order)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+USUAL_MASK = 255  # what masks of images have where there is no class
 _internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
 is_transformed: Callable[[], bool] = _internals._are_functorch_transforms_active  # torch.func: grad, vmap, jvp, ...
 _is_traced: Callable[[], bool] = cast(Any, torch.jit).is_tracing
@@ -49,14 +50,30 @@ def check_inputs(logits: Tensor, labels: Tensor, name: str, *, unknown: bool) ->
         columns = "num_classes + 1 columns, the unknown class last" if unknown else "num_classes columns"
         given, advice = f"{tuple(logits.shape)} of {logits.dtype}", "a problem of yes or no has two classes, not one"
         if logits.dim() > 2:
-            wanted, found = (len(logits), *logits.shape[2:]), tuple(labels.shape)
-            advice = f"for pixels the loss modules need class numbers of shape {wanted}, these labels have {found}"
+            advice = "for pixels use the loss modules, or one row of logits a pixel"
         raise ValueError(f"{name} needs floating-point logits of shape (batch, {columns}), got {given}: {advice}")
     if labels.shape != logits.shape[:1] or not is_integer(labels):
         expected = f"{len(logits)} integer labels, one per row of logits {tuple(logits.shape)}"
         given = f"{tuple(labels.shape)} of {labels.dtype}{_advice_on_labels(labels, len(logits))}"
         raise ValueError(f"{name} needs {expected}, got {given}")
     return labels.to(torch.int64)
+
+
+def check_pixels(logits: Tensor, labels: Tensor, name: str) -> None:
+    """Refuse labels whose shape is not that of the pixels of logits (N, columns, H, W), or of a sequence's elements."""
+    given, expected = labels.shape, (logits.shape[0], *logits.shape[2:])
+    if given == expected:
+        return
+    advice = ""
+    if given == (expected[0], 1, *expected[1:]):
+        advice = ": labels.squeeze(1) has the right shape"
+    elif given == logits.shape[:-1]:
+        advice = ": the classes must be dimension 1, as in logits.movedim(-1, 1)"
+    elif given == logits.shape:
+        rows = labels.movedim(1, -1).flatten(0, -2)
+        advice = _advice_on_labels(rows, len(rows))
+    shapes = f"labels of shape {expected} for logits {tuple(logits.shape)}, got {tuple(given)}"
+    raise ValueError(f"{name} needs {shapes}{advice}")
 
 
 def check_tensor(value: object, what: str, name: str) -> None:
@@ -109,4 +126,6 @@ def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueErro
         advice += "the last is the unknown class, never a label: build it with num_classes + 1 outputs"
     else:
         advice += "one per class"
+    if high == USUAL_MASK:
+        advice = f"a label of samples to leave out is given to the loss modules, ignore_index={high}"
     return ValueError(f"labels must be in 0..{num_classes - 1}, got values from {low} to {high}: {advice}")

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .inputs import check_inputs, check_tensor, is_number, is_on_host
+from .inputs import check_inputs, check_pixels, check_tensor, is_number, is_on_host
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -56,13 +56,16 @@ class LossModule(nn.Module):
             check_tensor(weight, "weight", name)
             if weight.dim() != 1 or not weight.is_floating_point():
                 raise ValueError(f"weight must be one float per known class, got {tuple(weight.shape)}, {weight.dtype}")
+            if not (weight.is_meta or bool((weight.isfinite() & (weight >= 0)).all())):
+                raise ValueError(f"weight must be finite and at least 0, got {weight}: 0 leaves a class out")
         self.ignore_index, self.label_smoothing, self.reduction = int(ignore_index), float(label_smoothing), reduction
         self.register_buffer("weight", weight, persistent=False)
 
     def rows(self, logits: Tensor, labels: Tensor) -> Rows:
         """The batch, checked, with one row per label: the pixels of (N, C, H, W) logits are samples of their own."""
         name, shape, weight = type(self).__name__, getattr(labels, "shape", torch.Size()), self.weight
-        if getattr(logits, "ndim", 2) > 2 and shape == (len(logits), *logits.shape[2:]):
+        if getattr(logits, "ndim", 2) > 2 and shape:
+            check_pixels(logits, labels, name)
             logits, labels = logits.movedim(1, -1).flatten(0, -2), labels.flatten()
         labels = check_inputs(logits, labels, name, unknown=self.unknown)
         if weight is not None and len(weight) != logits.shape[1] - self.unknown:

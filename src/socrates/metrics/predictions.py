@@ -18,6 +18,8 @@ READINGS: dict[Reading, str] = {
     "renormalize": "the unknown class is left out, and the known classes share all belief",
     "spread": "belief in unknown is shared equally among the known classes",
 }
+SUM_TOLERANCE, HALF_SUM_TOLERANCE = 1e-4, 1e-2  # how far the sum of a row of probabilities may be from 1
+GLANCE = 64  # rows that tell at little cost that these are logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +125,6 @@ def predict(
         unknown = unknown if column else None
     if unknown == "renormalize":
         _refuse_infinite(tensor[:, :-1], "logits of the known classes")
-    if len(tensor) > 1 and _are_probabilities(tensor):
-        given = f"predict takes logits, and all {len(tensor)} rows are >= 0 and sum to 1"
-        warnings.warn(f"{given}: probabilities need no predict, pass them to the metrics as they are", stacklevel=2)
     probs = probabilities(tensor, unknown)
     predicted = probs.argmax(dim=1)
     confidence = probs.gather(1, predicted[:, None]).squeeze(1)
@@ -178,16 +177,24 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     if tensor.ndim != 2 or tensor.shape[0] == 0 or tensor.shape[1] < least:
         why = "one unknown column, the last, and at least one known class" if least == 2 else "one row a sample"
         raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
+    tolerance = HALF_SUM_TOLERANCE if tensor.itemsize < 4 else SUM_TOLERANCE
     tensor = tensor.float() if tensor.itemsize < 4 else tensor
     _refuse_infinite(tensor, "logits")
+    if _are_probabilities(tensor.detach(), tolerance):
+        given = f"predict takes logits, and all {len(tensor)} rows are >= 0 and sum to 1"
+        todo = "pass probabilities to the metrics as they are; with an unknown column, their logarithms to predict"
+        warnings.warn(f"{given}: {todo}", stacklevel=3)
     return tensor
 
 
-def _are_probabilities(tensor: torch.Tensor) -> bool:
-    """Whether all rows are >= 0 and sum to 1; those of 0 and 1 alone may as well be logits of a small example."""
-    rows = tensor.detach()
-    sums_to_one = (rows >= 0).all(dim=1) & ((rows.sum(dim=1) - 1).abs() < 1e-3)
-    return bool(sums_to_one.all()) and bool((rows % 1 != 0).any())
+def _are_probabilities(tensor: torch.Tensor, tolerance: float) -> bool:
+    """Whether two rows or more are all >= 0 and sum to 1; of 0 and 1 alone they may be logits of a small example."""
+    if len(tensor) < 2 or tensor.shape[1] < 2:
+        return False
+    for rows in (tensor[:GLANCE], tensor):
+        if not bool(((rows.amin(dim=1) >= 0) & ((rows.sum(dim=1) - 1).abs() <= tolerance)).all()):
+            return False
+    return bool((tensor % 1 != 0).any())
 
 
 def _refuse_infinite(tensor: torch.Tensor, name: str) -> None:

@@ -27,8 +27,8 @@ DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
 class Cell:
     """A number: mean and standard deviation of n values, the format it is printed in, its place and footnote sign.
 
-    >>> Cell(88.4213, 0.052).text, Cell(0.5, form=".3f").text, Cell(float("nan")).text
-    ('88.42 ± 0.05', '0.500', '–')
+    >>> Cell(88.4213, 0.052).text, Cell(-0.0001, form=".3f").text, Cell(float("nan")).text
+    ('88.42 ± 0.05', '0.000', '–')
     """
 
     mean: float
@@ -49,7 +49,9 @@ class Cell:
         if not self.known:
             return NOTHING
         spread = f" ± {self.std:{self.form}}" if math.isfinite(self.std) else ""
-        return f"{self.mean:{self.form}}{spread}"
+        mean = f"{self.mean:{self.form}}"
+        rounds_to_zero = not any(digit in mean for digit in "123456789")
+        return f"{mean.removeprefix('-') if rounds_to_zero else mean}{spread}"
 
 
 def cell_of(spec: Metric, value: float, **more: Any) -> Cell:
