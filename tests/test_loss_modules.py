@@ -289,6 +289,9 @@ def test_pixels_are_samples_of_their_own(name):
         ValueError, match=r"labels of shape \(2, 3, 4\) .*: soft labels are not supported; for mixup add"
     ):
         make()(logits, logits.softmax(dim=1))
+    if name in REMEMBERING:
+        with pytest.raises(ValueError, match="for the pixels of images use num_samples=None"):
+            REMEMBERING[name]()(logits, labels, torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize("name", EVERY)
