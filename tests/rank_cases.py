@@ -132,7 +132,8 @@ def alone(rank):
 
 def absent(rank):
     """A rank that does not take part: what the other one says, and None."""
-    group = dist.new_group(timeout=timedelta(seconds=2))
+    dist.barrier()  # without it the ranks would have those seconds to come here, too
+    group = dist.new_group(timeout=timedelta(seconds=5))
     criterion = SocratesLoss(NUM_SAMPLES, process_group=group)
     if rank == 0:
         try:

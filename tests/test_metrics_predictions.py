@@ -214,4 +214,6 @@ def test_probabilities_in_the_place_of_logits_are_noticed(kind):
         predict(kind(rows))
     predict(kind([*rows, [0.5, 0.6]]))
     predict(kind(rows[:1]))  # of one row that may be chance
+    with pytest.warns(UserWarning, match="all 500 rows are >= 0 and sum to 1"):  # also where rounding shows
+        predict(torch.randn(500, 12, generator=torch.Generator().manual_seed(0)).softmax(dim=1).bfloat16())
     predict(kind([[1.0, 0.0], [0.0, 1.0]]))  # so may this

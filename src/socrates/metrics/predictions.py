@@ -125,6 +125,10 @@ def predict(
         unknown = unknown if column else None
     if unknown == "renormalize":
         _refuse_infinite(tensor[:, :-1], "logits of the known classes")
+    if _are_probabilities(tensor.detach(), half=getattr(getattr(logits, "dtype", None), "itemsize", 8) < 4):
+        given = f"predict takes logits, and all {len(tensor)} rows are >= 0 and sum to 1"
+        todo = "pass probabilities to the metrics as they are; with an unknown column, their logarithms to predict"
+        warnings.warn(f"{given}: {todo}", stacklevel=2)
     probs = probabilities(tensor, unknown)
     predicted = probs.argmax(dim=1)
     confidence = probs.gather(1, predicted[:, None]).squeeze(1)
@@ -177,22 +181,18 @@ def _checked_logits(logits: torch.Tensor | npt.ArrayLike, least: int) -> torch.T
     if tensor.ndim != 2 or tensor.shape[0] == 0 or tensor.shape[1] < least:
         why = "one unknown column, the last, and at least one known class" if least == 2 else "one row a sample"
         raise ValueError(f"logits have shape {tuple(tensor.shape)}, expected (N, C) with N >= 1, C >= {least}: {why}")
-    tolerance = HALF_SUM_TOLERANCE if tensor.itemsize < 4 else SUM_TOLERANCE
     tensor = tensor.float() if tensor.itemsize < 4 else tensor
     _refuse_infinite(tensor, "logits")
-    if _are_probabilities(tensor.detach(), tolerance):
-        given = f"predict takes logits, and all {len(tensor)} rows are >= 0 and sum to 1"
-        todo = "pass probabilities to the metrics as they are; with an unknown column, their logarithms to predict"
-        warnings.warn(f"{given}: {todo}", stacklevel=3)
     return tensor
 
 
-def _are_probabilities(tensor: torch.Tensor, tolerance: float) -> bool:
+def _are_probabilities(tensor: torch.Tensor, half: bool) -> bool:
     """Whether two rows or more are all >= 0 and sum to 1; of 0 and 1 alone they may be logits of a small example."""
     if len(tensor) < 2 or tensor.shape[1] < 2:
         return False
+    off = HALF_SUM_TOLERANCE if half else SUM_TOLERANCE
     for rows in (tensor[:GLANCE], tensor):
-        if not bool(((rows.amin(dim=1) >= 0) & ((rows.sum(dim=1) - 1).abs() <= tolerance)).all()):
+        if not bool(((rows.amin(dim=1) >= 0) & ((rows.sum(dim=1) - 1).abs() <= off)).all()):
             return False
     return bool((tensor % 1 != 0).any())
 
