@@ -28,10 +28,10 @@ BUDGETS = {
     "paper": (972, 760),
     "audit": (2079, 1300),  # five formats of any size with every bad row named, the judgement, the page
     "cli": (1155, 800),
-    "single files": (1002, 520),  # typed records and resolve
+    "single files": (1008, 520),  # typed records and resolve
     "predictor + export + card + hub": (622, 400),  # a run ends with a model
 }
-TOTAL = (17375, 12500)
+TOTAL = (17381, 12500)
 PAGE_SCRIPT = (398, 350)  # all files of JavaScript together
 
 NO_CODE = {

@@ -142,6 +142,22 @@ def test_a_class_that_is_left_with_nothing_to_train_on_is_named(tmp_path):
         data.load(f"folder:{path}")
 
 
+def test_classes_that_are_not_measured_are_told(tmp_path):
+    path, numbers = tmp_path / "mine.npz", np.arange(30) % 10
+    arrays = {
+        f"{name}_{part}": value
+        for part in ("train", "val")
+        for name, value in (("x", pixels((30, 8, 8))), ("y", numbers))
+    }
+    for found, words in (
+        (numbers, "30 test"),
+        (numbers % 9, "; no test image of 9"),
+        (numbers % 2, "; no test image of 8 classes"),
+    ):
+        np.savez(path, **arrays, x_test=pixels((30, 8, 8)), y_test=found)
+        assert str(data.load(f"npz:{path}")).endswith(words)
+
+
 @pytest.mark.parametrize("body", [b"no image at all", b""])
 def test_unreadable_images_are_named(tmp_path, body):
     path = pictures(tmp_path, count=60)

@@ -118,7 +118,15 @@ class Splits:
         some = ", ".join(self.class_names[:4]) + (", ..." if self.num_classes > 4 else "")
         shape = "x".join(map(str, self.image_shape))
         counts = f"{len(self.train):,} train, {len(self.val):,} val, {len(self.test):,} test"
-        return f"{self.num_classes} classes ({some}), images of {shape} (channels, height, width): {counts}"
+        gaps = "".join(self._unmeasured(name, split) for name, split in (("val", self.val), ("test", self.test)))
+        return f"{self.num_classes} classes ({some}), images of {shape} (channels, height, width): {counts}{gaps}"
+
+    def _unmeasured(self, name: str, split: Split) -> str:
+        """The classes of which a split holds no image, as small folders have them; those of many are only counted."""
+        present = set(split.labels.unique().tolist())
+        absent = [class_name for number, class_name in enumerate(self.class_names) if number not in present]
+        listed = ", ".join(absent) if len(absent) <= 4 else f"{len(absent)} classes"
+        return f"; no {name} image of {listed}" if absent else ""
 
 
 @dataclass(frozen=True)
