@@ -213,3 +213,13 @@ def test_published_validation_split(golden, name):
 def test_split_without_samples_on_both_sides_is_refused(bad):
     with pytest.raises(ValueError, match="both sides"):
         validation_split(*bad)
+
+
+def test_metrics_call_no_blas():
+    """Its threads would compete with torch's: see `socrates.metrics.arrays.row_sums`."""
+    for path in (PACKAGE / "metrics").glob("*.py"):
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        products = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)]
+        called = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+        assert not products, path
+        assert not {"dot", "matmul", "linalg", "tensordot", "inner"} & {*called}, path

@@ -10,8 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from socrates.metrics.predictions import Array
-from socrates.metrics.samples import HALF_TOLERANCE
+from socrates.metrics.predictions import HALF_TOLERANCE, Array
 from socrates.report.words import first_of
 
 from .columns import CONFIDENCE, CORRECT, KINDS, LABEL, OF_A_CLASS, PREDICTED, UNKNOWN, VALUES, WEIGHT, Kind, Layout

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from socrates.metrics.arrays import row_sums
-from socrates.metrics.predictions import Array
-from socrates.metrics.samples import HALF_TOLERANCE, ROW_SUM_TOLERANCE, of_half_precision
+from socrates.metrics.predictions import HALF_TOLERANCE, ROW_SUM_TOLERANCE, Array
+from socrates.metrics.samples import of_half_precision
 
 from .columns import NO_CLASS, Layout
 from .table import MISSING

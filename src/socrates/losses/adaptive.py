@@ -10,14 +10,20 @@ import torch
 from torch import Tensor
 
 from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
-from .inputs import at_least_single, check_tensor, is_integer, is_number, is_transformed, true_class
+from .inputs import (
+    at_least_single,
+    backward_at_work,
+    check_tensor,
+    is_integer,
+    is_number,
+    is_transformed,
+    is_wrapped,
+    true_class,
+)
 from .module import LossModule, Rows
 
 TargetOver = Literal["all", "known"]
 UNVISITED = -1.0  # what `before` holds of a sample that no training step has seen; a target is never negative
-_internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
-_backward_at_work: Callable[[], int] = _internals._current_graph_task_id
-_is_wrapped: Callable[[Tensor], bool] = _internals._functorch.is_functorch_wrapped_tensor  # torch.func may write it
 
 
 def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
@@ -102,12 +108,12 @@ class AdaptiveTargetLoss(LossModule):
             start = torch.ones(rows.labels.shape, dtype=torch.float32, device=rows.labels.device)
             loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha if self.training else None)
             return Step(self.reduce(loss, rows), moved, beta)
-        if is_transformed() and not _is_wrapped(target):
+        if is_transformed() and not is_wrapped(target):
             ways = "use eval(), num_samples=None, or the loss as a function of logits, labels and targets"
             raise RuntimeError(f"{type(self).__name__} cannot write its targets under torch.func: {ways}")
         place = self._check_index(index, target, rows.labels)
         # A checkpointed part of the model is computed again in the backward pass, and must find what it found before.
-        again = not torch.compiler.is_compiling() and _backward_at_work() != -1
+        again = not torch.compiler.is_compiling() and backward_at_work() != -1
         start = _recall(before if again else target, place)
         if again:
             self._check_recomputation(rows, place, start, target)
@@ -116,7 +122,7 @@ class AdaptiveTargetLoss(LossModule):
         if group is not None:
             sizes = gather_sizes(len(place), self._total(rows), group, name)
         if not again:
-            kept = (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
+            kept = _kept(rows, moved, start, target)
             if sizes is not None:
                 place, kept = gather_samples(place, kept, sizes, len(target), group, name)
                 start = target.index_select(0, place)
@@ -167,8 +173,7 @@ class AdaptiveTargetLoss(LossModule):
 
         It comes before the loss, as torch ends a recomputation as soon as it has what backward needs.
         """
-        moved = self.terms(rows.logits.detach(), rows.labels, start, self.alpha).target
-        kept = (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
+        kept = _kept(rows, self.terms(rows.logits.detach(), rows.labels, start, self.alpha).target, start, target)
         change = target - target.scatter_reduce(0, place, kept, "amin", include_self=False)
         if group_of(self.process_group) is None:  # another rank may have found a lower one
             change = change.abs()
@@ -196,6 +201,11 @@ class AdaptiveTargetLoss(LossModule):
     def extra_repr(self) -> str:
         num_samples = None if self.target is None else len(self.target)
         return f"num_samples={num_samples}, {super().extra_repr()}"
+
+
+def _kept(rows: Rows, moved: Tensor, start: Tensor, target: Tensor) -> Tensor:
+    """What is remembered of a step: the moved targets, and of samples that are left out what they had."""
+    return (moved if rows.counts is None else torch.where(rows.counts, moved, start)).to(target.dtype)
 
 
 def _recall(targets: Tensor, index: Tensor) -> Tensor:

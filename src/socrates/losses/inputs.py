@@ -10,6 +10,8 @@ from torch import Tensor
 USUAL_MASK = 255  # what masks of images have where there is no class
 _internals = cast(Any, torch._C)  # pyright: ignore[reportPrivateUsage]
 is_transformed: Callable[[], bool] = _internals._are_functorch_transforms_active  # torch.func: grad, vmap, jvp, ...
+is_wrapped: Callable[[Tensor], bool] = _internals._functorch.is_functorch_wrapped_tensor  # torch.func may write it
+backward_at_work: Callable[[], int] = _internals._current_graph_task_id  # -1 outside of a backward pass
 _is_traced: Callable[[], bool] = cast(Any, torch.jit).is_tracing
 
 

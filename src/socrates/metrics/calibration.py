@@ -154,7 +154,7 @@ def debiased_ece(top: Top, num_bins: int = 15) -> float:
     if top.weight is not None:
         number = count**2 / np.bincount(bin_index(top.confidence, num_bins), top.weight**2, num_bins)[filled]
     noisy = folded_normal_mean(gap, np.sqrt(share * (1 - share) / number))
-    bias = float(count @ (noisy - np.abs(gap)) / count.sum())
+    bias = float((count * (noisy - np.abs(gap))).sum() / count.sum())
     return max(0.0, stats.ece - bias)
 
 

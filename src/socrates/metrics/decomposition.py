@@ -122,7 +122,7 @@ def corp(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry
     )
     frequency, share = events / count, count / count.sum()
     score = float(np.average((top.confidence.astype(np.float64) - top.correct) ** 2, weights=top.weight))
-    refined, mean = float(share @ (frequency * (1 - frequency))), float(share @ frequency)
+    refined, mean = float((share * frequency * (1 - frequency)).sum()), float((share * frequency).sum())
     unc = mean * (1 - mean)
     return Corp(score, score - refined, unc - refined, unc, forecast / count, frequency, count)
 

@@ -18,7 +18,11 @@ READINGS: dict[Reading, str] = {
     "renormalize": "the unknown class is left out, and the known classes share all belief",
     "spread": "belief in unknown is shared equally among the known classes",
 }
-SUM_TOLERANCE, HALF_SUM_TOLERANCE = 1e-4, 1e-2  # how far the sum of a row of probabilities may be from 1
+# A softmax in single precision, or one read from few digits, misses 1 by less than this.
+ROW_SUM_TOLERANCE = 1e-3
+# Rounding to bfloat16 moves a row's sum by up to 2^-8, to float16 by 2^-11 and 2^-25 for each of its C classes: 0.02
+# holds that for C up to half a million, and twice the rounding of a softmax computed in half precision throughout.
+HALF_TOLERANCE = 2e-2
 GLANCE = 64  # rows that tell at little cost that these are logits
 
 
@@ -190,7 +194,7 @@ def _are_probabilities(tensor: torch.Tensor, half: bool) -> bool:
     """Whether two rows or more are all >= 0 and sum to 1; of 0 and 1 alone they may be logits of a small example."""
     if len(tensor) < 2 or tensor.shape[1] < 2:
         return False
-    off = HALF_SUM_TOLERANCE if half else SUM_TOLERANCE
+    off = HALF_TOLERANCE if half else ROW_SUM_TOLERANCE
     for rows in (tensor[:GLANCE], tensor):
         if not bool(((rows.amin(dim=1) >= 0) & ((rows.sum(dim=1) - 1).abs() <= off)).all()):
             return False
