@@ -109,7 +109,7 @@ def ece_rows(quick: bool) -> list[Row]:
     return table
 
 
-def half_rows(quick: bool) -> list[Row]:
+def half_rows(quick: bool, threads: str = "") -> list[Row]:
     """ece of half precision against the same values in float32, and against torchmetrics."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
@@ -124,7 +124,7 @@ def half_rows(quick: bool) -> list[Row]:
         difference = abs(ece(probs, labels, NUM_BINS) - ece(probs.float(), labels, NUM_BINS))
         notes = {"ours in float32": f"same values in float32: {_agreement(difference)}", "torchmetrics": ""}
         pairs = in_pairs(lambda p=probs, y=labels: ece(p, y, NUM_BINS), peers, 5 if quick else 101)
-        work = f"ece 10,000 x 100, {str(dtype).removeprefix('torch.')}"
+        work = f"ece 10,000 x 100, {str(dtype).removeprefix('torch.')}{threads}"
         table += [_row(work, our_time, name, time, None, 1.0, notes[name]) for name, (our_time, time) in pairs.items()]
     return table
 
@@ -138,29 +138,24 @@ def all_threads_rows(quick: bool) -> list[Row]:
 
 def of_all_threads(quick: bool) -> list[Row]:
     """What ece does to the forward pass after it, and half precision against float32."""
-    threads = f"all {torch.get_num_threads()} threads"
+    threads = f", all {torch.get_num_threads()} threads"
     probs, labels = predictions(10_000, 100)
     images, weights, large = torch.randn(256, 1024), torch.randn(1024, 1024), torch.randn(1 << 20)
+
+    def forward() -> float:
+        start = time.perf_counter()
+        large.mul(2.0)
+        (images @ weights).relu()
+        return 1000 * (time.perf_counter() - start)
+
     alone: list[float] = []
     after: list[float] = []
     for _ in range(5 if quick else 101):
-        for times, metric in ((alone, None), (after, ece)):
-            if metric is not None:
-                metric(probs, labels, NUM_BINS)
-            start = time.perf_counter()
-            large.mul(2.0)
-            (images @ weights).relu()
-            times.append(1000 * (time.perf_counter() - start))
-    forward = (statistics.median(times) for times in (after, alone))
-    work = f"forward pass after ece 10,000 x 100, {threads}"
-    rows = [_row(work, next(forward), "forward pass alone", next(forward), None, 1.0, "")]
-    for dtype in (torch.float16, torch.bfloat16):
-        half = probs.to(dtype)
-        peer = {"ours in float32": lambda: ece(probs, labels, NUM_BINS)}
-        pairs = in_pairs(lambda half=half: ece(half, labels, NUM_BINS), peer, 5 if quick else 101)
-        work = f"ece 10,000 x 100, {str(dtype).removeprefix('torch.')}, {threads}"
-        rows += [_row(work, ours, name, peer_time, None, 1.0, "") for name, (ours, peer_time) in pairs.items()]
-    return rows
+        alone.append(forward())
+        ece(probs, labels, NUM_BINS)
+        after.append(forward())
+    work, times = f"forward pass after ece 10,000 x 100{threads}", (statistics.median(after), statistics.median(alone))
+    return [_row(work, times[0], "forward pass alone", times[1], None, 1.0, ""), *half_rows(quick, threads)]
 
 
 def cw_ece_rows(quick: bool) -> list[Row]:
