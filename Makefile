@@ -1,7 +1,10 @@
-# make demo: set up and run the main job.  make test: set up and run every check.  make test-slow: the few long tests.
-# make test-thorough: long ones of which others check the same at less cost.  make mutants: do the tests notice changed
-# code?  make chaos: are runs that are killed and damaged survived?  make fuzz: does any file break a reader?
-# make loc: lines of code by folder.
+# make demo: set up and run the main job.      make test: set up and run every check.
+# make test-slow: the few long tests.          make test-thorough: the longest ones.
+# make docs: run every example in the documentation.
+# make mutants: do the tests notice changed code?
+# make chaos: does a run survive being killed and damaged?
+# make fuzz: does any file break a reader?     make bench: speed against other libraries.
+# make loc: count the code by folder.
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.
@@ -11,19 +14,28 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # One more than there are cores: some tests wait for processes of their own.
 WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test test-slow test-thorough lint types pytest mutants chaos fuzz loc bench clean
+.PHONY: demo test test-slow test-thorough docs lint types pytest mutants chaos fuzz loc bench clean
 .DEFAULT_GOAL := test
 
-.venv/dev: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# Only what training and a report need: a minute instead of four.
+.venv/demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[train]"
 	touch $@
+
+.venv/dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[dev]"
+	touch $@ .venv/demo
 
 .venv/bench: .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	$(INSTALL) -e ".[bench]"
 	touch $@
 
-demo: .venv/dev
+demo: .venv/demo
 	$(BIN)/socrates quickstart
 
 # The types are checked beside the tests: that takes one core for half a minute.
@@ -52,16 +64,19 @@ test-thorough: .venv/dev
 	$(BIN)/python -m pytest -n auto --dist load -m thorough $$(grep -l mark.thorough tests/test_*.py)
 
 mutants: .venv/dev
-	$(BIN)/python scripts/mutants.py
+	$(BIN)/python tests/tools/mutants.py
 
 chaos: .venv/dev
-	$(BIN)/python scripts/chaos.py
+	$(BIN)/python tests/tools/chaos.py
 
 fuzz: .venv/dev
-	nice $(BIN)/python scripts/fuzz.py --write
+	nice $(BIN)/python tests/tools/fuzz.py --write
 
-loc: .venv/dev
-	$(BIN)/python scripts/lines_of_code.py
+docs: .venv/dev
+	$(BIN)/python -m pytest README.md docs tests/test_documentation.py
+
+loc:
+	$(PYTHON) scripts/count_code.py
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py

@@ -1,9 +1,10 @@
-"""How often `calibration_test` finds a model out, by statistic: `python benchmarks/calibration_test.py [--quick]`.
+"""Measure the power of `calibration_test`: `python benchmarks/calibration_test.py [--quick]`.
 
-A model's logits are drawn, and answers that are right as often as if the logits should have been divided by a
-temperature, or as if answers above 0.95 were right less often than they claim, or as if those below 0.9 were right
-more and less often in turns. Each entry is the share of sets of answers, in percent, whose p-value is at most 5 %; the
-confidences of a cell are drawn once. Then the time of one test.
+The logits of a model are drawn, and then which of its answers are right, for several kinds of
+models: a calibrated one, two whose logits should be divided by a temperature, one whose answers
+above 0.95 are right less often than they claim, and one whose answers below 0.9 are right more
+often and less often in turns. Each entry is the percentage of sets of answers whose p-value is at
+most 5%; the confidences of a cell are drawn once. The time of one test comes last.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from socrates.arrays.open import Array
 from socrates.metrics import Top, ada_ece, calibration_test, debiased_ece, ece, smooth_ece
-from socrates.metrics.predictions import Array
 
 Statistic = Callable[..., float]
 STATISTICS: tuple[Statistic, ...] = (ece, ada_ece, debiased_ece, smooth_ece)
@@ -33,7 +34,7 @@ def softmax(logits: Array) -> Array:
 
 
 def model(num_rows: int, num_classes: int, rng: np.random.Generator) -> Array:
-    """Logits that are mostly sure of one class."""
+    """Return logits that are mostly sure of one class."""
     logits = rng.normal(size=(num_rows, num_classes))
     sure = 5 * np.abs(rng.normal(size=num_rows)) + 0.5 * np.log(num_classes)
     logits[np.arange(num_rows), rng.integers(0, num_classes, num_rows)] += sure
@@ -41,9 +42,11 @@ def model(num_rows: int, num_classes: int, rng: np.random.Generator) -> Array:
 
 
 def chances(logits: Array) -> dict[str, Array]:
-    """How often each answer is right, by kind of model; in the first kind that is the confidence."""
+    """Return how often each answer is right, by kind of model; the first kind is calibrated."""
     rows, answer = np.arange(len(logits)), logits.argmax(axis=1)
-    confidence, warmer, hot = (softmax(logits / temperature)[rows, answer] for temperature in (1, 1.1, 1.3))
+    confidence, warmer, hot = (
+        softmax(logits / temperature)[rows, answer] for temperature in (1, 1.1, 1.3)
+    )
     turns = confidence + 0.15 * np.sin(6 * np.pi * confidence) * (confidence < 0.9)
     return {
         "calibrated": confidence,
@@ -54,24 +57,30 @@ def chances(logits: Array) -> dict[str, Array]:
     }
 
 
-def measured(statistic: Statistic, confidence: Array, chance: Array, num_sets: int, seed: int) -> Array:
-    """The statistic of as many sets of answers."""
+def measured(
+    statistic: Statistic, confidence: Array, chance: Array, num_sets: int, seed: int
+) -> Array:
+    """Return the statistic of each of `num_sets` sets of answers."""
     rng = np.random.default_rng(seed)
-    return np.array([statistic(Top(confidence, rng.random(len(chance)) < chance)) for _ in range(num_sets)])
+    return np.array(
+        [statistic(Top(confidence, rng.random(len(chance)) < chance)) for _ in range(num_sets)]
+    )
 
 
 def power(num_rows: int, num_classes: int, num_sets: int) -> dict[str, list[str]]:
-    """Percent of the sets of answers that each statistic finds out, by kind of model."""
+    """Return the percentage of sets of answers that each statistic rejects, by kind of model."""
     by_kind = chances(model(num_rows, num_classes, np.random.default_rng(num_rows)))
     confidence = by_kind["calibrated"]
-    found: dict[str, list[str]] = {kind: [] for kind in by_kind}
+    percentages: dict[str, list[str]] = {kind: [] for kind in by_kind}
     for statistic in STATISTICS:
-        # All sets have the same confidences, so that one set of draws serves the tests of all.
-        limit = np.quantile(measured(statistic, confidence, confidence, num_sets, seed=1), 1 - LEVEL)
+        # All sets have the same confidences, so one set of draws serves all tests.
+        limit = np.quantile(
+            measured(statistic, confidence, confidence, num_sets, seed=1), 1 - LEVEL
+        )
         for kind, chance in by_kind.items():
             share = np.mean(measured(statistic, confidence, chance, num_sets, seed=2) > limit)
-            found[kind].append(f"{100 * share:.0f}")
-    return found
+            percentages[kind].append(f"{100 * share:.0f}")
+    return percentages
 
 
 def main(quick: bool) -> None:
@@ -87,7 +96,10 @@ def main(quick: bool) -> None:
         for statistic in (ece, smooth_ece):
             start = time.perf_counter()
             calibration_test(confidence=confidence, correct=correct, metric=statistic)
-            print(f"{statistic.__name__}: 1,000 draws of {num_rows:,} rows in {time.perf_counter() - start:.2f} s")
+            print(
+                f"{statistic.__name__}: 1,000 draws of {num_rows:,} rows in "
+                f"{time.perf_counter() - start:.2f} s"
+            )
 
 
 if __name__ == "__main__":

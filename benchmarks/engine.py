@@ -1,4 +1,4 @@
-"""The engine's own cost: its training epoch against a bare loop with the same model, data and cross-entropy."""
+"""Time the engine's training epoch against a bare loop with the same model, data and loss."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ NUM_IMAGES = 2048
 
 
 def setting(model: str, **options: int) -> tuple[Experiment, Splits]:
-    """A model on images of CIFAR's size, held in memory, not augmented."""
+    """Return an experiment, and images of CIFAR's size in memory that are not augmented."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (NUM_IMAGES, 3, 32, 32), dtype=torch.uint8, generator=generator)
     labels = torch.randint(0, 10, (NUM_IMAGES,), generator=generator)
     split = ResidentImages(images, labels, Transform(mean=(0.5,) * 3, std=(0.5,) * 3))
-    experiment = Experiment(Part("-"), Part(model, **options), Part("ce"), optimization=Optimization(epochs=1))
+    experiment = Experiment(
+        Part("-"), Part(model, **options), Part("ce"), optimization=Optimization(epochs=1)
+    )
     return experiment, Splits(split, split, split, tuple("0123456789"), (3, 32, 32))
 
 
 def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """An epoch of the engine, and one of a bare loop."""
+    """Return an epoch of the engine, and one of a bare loop."""
     experiment, splits = setting(model, **options)
     fabric = Fabric(accelerator="cpu", devices=1)
     state = build(experiment, splits, fabric)
@@ -58,10 +60,11 @@ def loops(model: str, **options: int) -> tuple[Callable[[], Any], Callable[[], N
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """At least 0.97 of the bare loop's samples per second, whole and from the engine's own cost alone.
+    """Return two rows: whole epochs, and the engine's own cost added to the bare loop.
 
-    A ratio this near to 1 drowns in the noise of a shared machine, whose whole epochs vary by some percent. So the
-    engine's own milliseconds are measured once more beside a model that takes almost no time.
+    The goal is 0.97 of the bare loop's samples per second. On a shared machine epochs vary by some
+    percent, and a ratio this close to 1 is lost in the noise. So the engine's own milliseconds are
+    measured again with a model that takes almost no time.
     """
     torch.set_num_threads(1)
     work = f"engine, an epoch of {NUM_IMAGES} images, cnn"
@@ -70,9 +73,12 @@ def rows(quick: bool = False) -> list[Row]:
     engine, bare = loops("mlp", width=4, depth=1)
     small = in_pairs(engine, {"bare loop": bare}, repeats=9 if quick else 101)["bare loop"]
     cost = small[0] - small[1]
-    note = f"the engine's own {cost:.1f} ms, beside a model that takes none, added to the bare loop's"
+    note = (
+        f"the bare loop plus the engine's own {cost:.1f} ms, measured with a model that takes "
+        "almost no time"
+    )
     return [
-        Row(work, ours, "bare loop", peer, 0.97, 1.0, "training metrics of the epoch included"),
+        Row(work, ours, "bare loop", peer, 0.97, 1.0, "includes the training metrics of the epoch"),
         Row(f"{work}, by its own cost", peer + cost, "bare loop", peer, 0.97, None, note),
     ]
 
@@ -80,5 +86,8 @@ def rows(quick: bool = False) -> list[Row]:
 if __name__ == "__main__":
     start = time.perf_counter()
     for row in rows():
-        print(f"{row.work}: {row.ours_ms:.0f} ms, {row.peer} {row.peer_ms:.0f} ms, {row.ratio:.3f} of its speed")
+        print(
+            f"{row.work}: {row.ours_ms:.0f} ms, {row.peer} {row.peer_ms:.0f} ms, {row.ratio:.3f} "
+            "of its speed"
+        )
     print(f"{time.perf_counter() - start:.0f} s")

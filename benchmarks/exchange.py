@@ -1,7 +1,8 @@
-"""What the ranks of a training tell each other in a step: bytes counted in a simulation of up to 1,024 of them.
+"""Count the bytes that ranks exchange in a training step, in a simulation of up to 1,024 ranks.
 
-Each simulated rank is a thread with a `SocratesLoss` of its own; only `torch.distributed` is replaced, by a network
-that copies and counts. The script prints the tables of docs/scale.md, and writes them there with --write.
+Each simulated rank is a thread with its own `SocratesLoss`. Only `torch.distributed` is replaced,
+by a network that copies and counts. The script prints the tables of docs/scale.md, and writes them
+there with --write.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BEGIN, END = "<!-- written by benchmarks/exchange.py -->", "<!-- end -->"
 
 
 class Network:
-    """Stands in for `torch.distributed`: an all-gather among threads, and what each of them was sent by the others."""
+    """Stand in for `torch.distributed`: gather among threads, and count what each receives."""
 
     def __init__(self, ranks: int) -> None:
         self.group = SimpleNamespace(WORLD=self)
@@ -43,30 +44,33 @@ class Network:
     def get_world_size(self, group: Any) -> int:
         return self.ranks
 
-    def all_gather(self, found: list[Tensor], own: Tensor, group: Any) -> None:
+    def all_gather(self, gathered: list[Tensor], part: Tensor, group: Any) -> None:
         rank = self.place.rank
-        self.sent[rank] = own
+        self.sent[rank] = part
         self.barrier.wait()
-        for row, other in zip(found, self.sent, strict=True):
+        for row, other in zip(gathered, self.sent, strict=True):
             row.copy_(other)
-        self.received[rank] += sum(other.nbytes for other in self.sent) - own.nbytes
+        self.received[rank] += sum(other.nbytes for other in self.sent) - part.nbytes
         self.barrier.wait()
 
 
 def batches(ranks: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Logits, labels and index of the whole batch of each step; some samples come again."""
+    """Return logits, labels and index of the whole batch of each step; some samples repeat."""
     rows = ranks * A_RANK
-    made = []
+    steps = []
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)
         logits = torch.randn(rows, NUM_CLASSES + 1, generator=generator)
         labels = torch.randint(NUM_CLASSES, (rows,), generator=generator)
-        made.append((logits, labels, torch.randint(rows, (rows,), generator=generator)))
-    return made
+        steps.append((logits, labels, torch.randint(rows, (rows,), generator=generator)))
+    return steps
 
 
 def replicated(ranks: int) -> int:
-    """Bytes that a rank receives in a step; the targets of every rank are those of one process, or this fails."""
+    """Return the bytes that a rank receives in a step.
+
+    It fails unless the targets of every rank are those of one process.
+    """
     network, steps = Network(ranks), batches(ranks)
     losses = [SocratesLoss(ranks * A_RANK, alpha=0.5) for _ in range(ranks)]
 
@@ -95,9 +99,10 @@ def replicated(ranks: int) -> int:
 
 
 def sharded(ranks: int) -> int:
-    """The most that a rank would receive if each sample's target lived on one rank only, index modulo ranks.
+    """Return the most bytes that a rank would receive if each target lived on one rank only.
 
-    It asks the owners for the targets of its batch (an index each), is told them, and tells the owners the new ones.
+    The owner of a target is its index modulo the number of ranks. A rank sends the owners the
+    indices of its batch, receives the targets, and sends the new ones back.
     """
     most = 0
     for _, _, index in batches(ranks):
@@ -106,26 +111,32 @@ def sharded(ranks: int) -> int:
         for rank in range(ranks):
             others = owners[rank][owners[rank] != rank]
             received[rank] += 4 * len(others)  # targets, in single precision
-            received += (4 + 4) * torch.bincount(others, minlength=ranks)  # an index of 32 bits, later a target
+            # an index of 32 bits, later a target
+            received += (4 + 4) * torch.bincount(others, minlength=ranks)
         assert parts.numel() == ranks * A_RANK
         most = max(most, int(received.max()))
     return most
 
 
 def table() -> str:
-    """Bytes that a rank receives in a step, as Markdown."""
-    lines = ["| ranks | samples a step | a rank receives | for each sample of the step | sharded, at most |"]
+    """Return the bytes that a rank receives in a step, as Markdown."""
+    lines = [
+        "| ranks | samples per step | a rank receives | per sample of the step | sharded, at most |"
+    ]
     lines.append("|---:|---:|---:|---:|---:|")
     for ranks in RANKS:
-        found, rows = replicated(ranks), ranks * A_RANK
-        assert found == (ranks - 1) * (16 + 8 * A_RANK)  # what the docstring of SocratesLoss says
-        each = found / rows
-        lines.append(f"| {ranks:,} | {rows:,} | {found:,} bytes | {each:.1f} bytes | {sharded(ranks):,} bytes |")
+        samples = ranks * A_RANK
+        received = replicated(ranks)
+        assert received == (ranks - 1) * (16 + 8 * A_RANK)  # as the docstring of SocratesLoss says
+        lines.append(
+            f"| {ranks:,} | {samples:,} | {received:,} bytes | {received / samples:.1f} bytes | "
+            f"{sharded(ranks):,} bytes |"
+        )
     return "\n".join(lines)
 
 
 def state_table() -> str:
-    """What the targets of so many samples take on each rank and in a checkpoint, from the buffers of a loss."""
+    """Return how much memory and disk the targets take, computed from the buffers of a loss."""
     loss = SocratesLoss(1000)
     held = sum(buffer.nbytes for buffer in loss.buffers()) // 1000
     kept = sum(value.nbytes for value in loss.state_dict().values()) // 1000
@@ -134,12 +145,15 @@ def state_table() -> str:
         f"| {samples:,} | {samples * held / 1e6:,.1f} MB | {samples * kept / 1e6:,.1f} MB |"
         for samples in (50_000, 1_281_167, 100_000_000, 1_000_000_000, 5_000_000_000)
     ]
-    return f"{held} bytes a sample on each rank, {kept} in a checkpoint:\n\n" + "\n".join(lines)
+    return f"{held} bytes per sample on each rank, {kept} in a checkpoint:\n\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":
-    made = f"{state_table()}\n\nA rank receives in a step of {A_RANK} samples of its own:\n\n{table()}"
-    print(made)
+    tables = (
+        f"{state_table()}\n\nWhat a rank receives in a step with {A_RANK} samples per rank:\n\n"
+        f"{table()}"
+    )
+    print(tables)
     if "--write" in sys.argv:
         before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")
+        PAGE.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.partition(END)[2]}")

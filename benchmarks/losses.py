@@ -1,7 +1,7 @@
-"""Speed and memory of a training step's loss: SocratesLoss against cross-entropy and its own readable twin.
+"""Time SocratesLoss in a training step against cross-entropy and its readable twin, with memory.
 
-What one process measures depends on where its allocator puts the large matrices, so several processes are asked, one
-after the other; a row shows the one with the median ratio, and the range over all of them.
+The time in one process depends on where its allocator puts the large matrices. So several processes
+measure, one after the other. A row shows the one with the median ratio, and the range of all.
 """
 
 from __future__ import annotations
@@ -24,19 +24,27 @@ from socrates.losses import socrates_loss_reference
 
 NUM_SAMPLES = 50_000
 PROCESSES = 5
-# (batch, classes): how many times the time of cross-entropy is allowed, and aimed at.
-SIZES = {(128, 10): (6.0, 3.0), (128, 100): (7.0, 3.0), (1024, 1000): (1.5, 1.2), (4096, 1000): (1.25, 1.0)}
+# (batch, classes): how many times the time of cross-entropy is allowed, and how many are the aim.
+SIZES = {
+    (128, 10): (6.0, 3.0),
+    (128, 100): (7.0, 3.0),
+    (1024, 1000): (1.5, 1.2),
+    (4096, 1000): (1.25, 1.0),
+}
 
 
 def steps(batch: int, classes: int) -> dict[str, Callable[[], object]]:
-    """Forward and backward of each loss on logits of a half-trained model; checks of the input included."""
+    """Return forward and backward passes of each loss on the logits of a half-trained model.
+
+    The times include the checks of the input.
+    """
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(classes, (batch,), generator=generator)
     index = torch.randperm(NUM_SAMPLES, generator=generator)[:batch]
     logits = 2 * torch.randn(batch, classes + 1, generator=generator)
     logits.scatter_add_(1, labels[:, None], torch.full((batch, 1), 4.0))
     known, all_columns = logits[:, :-1].contiguous().requires_grad_(), logits.requires_grad_()
-    criterion, target = SocratesLoss(NUM_SAMPLES), torch.full((batch,), 0.9)
+    criterion, target = SocratesLoss(NUM_SAMPLES, gamma=2.0), torch.full((batch,), 0.9)
 
     def step(leaf: Tensor, loss: Callable[[], Tensor]) -> Callable[[], object]:
         def run() -> None:
@@ -48,12 +56,14 @@ def steps(batch: int, classes: int) -> dict[str, Callable[[], object]]:
     return {
         "SocratesLoss": step(all_columns, lambda: criterion(all_columns, labels, index)),
         "F.cross_entropy": step(known, lambda: F.cross_entropy(known, labels)),
-        "readable twin": step(all_columns, lambda: socrates_loss_reference(all_columns, labels, target, 2.0).mean()),
+        "readable twin": step(
+            all_columns, lambda: socrates_loss_reference(all_columns, labels, target, 2.0).mean()
+        ),
     }
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """The most memory that torch's allocator held at once during a step, beyond what it held before."""
+    """Return the peak memory of torch's allocator in a step, beyond what it held before."""
     run()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
         run()
@@ -67,18 +77,24 @@ def peak_bytes(run: Callable[[], object]) -> int:
 
 
 def measure(quick: bool) -> list[tuple[int, int, str, float, float]]:
-    """Batch, classes, peer, and our and the peer's milliseconds, as this process sees them."""
+    """Return batch, classes, peer, our and the peer's milliseconds, measured in this process."""
     torch.set_num_threads(1)
     found: list[tuple[int, int, str, float, float]] = []
     for batch, classes in SIZES:
         contenders = steps(batch, classes)
-        ours, repeats = contenders.pop("SocratesLoss"), (400 if batch < 1000 else 40) // (8 if quick else 1)
-        found += [(batch, classes, peer, *times) for peer, times in in_pairs(ours, contenders, repeats).items()]
+        ours, repeats = (
+            contenders.pop("SocratesLoss"),
+            (400 if batch < 1000 else 40) // (8 if quick else 1),
+        )
+        found += [
+            (batch, classes, peer, *times)
+            for peer, times in in_pairs(ours, contenders, repeats).items()
+        ]
     return found
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """One row per size and peer: how many times faster than the peer, and how much of it is asked for."""
+    """Return one row per size and peer: how many times as fast as the peer, and the goal."""
     command = [sys.executable, __file__, "--measure", *(["--quick"] if quick else [])]
     runs = [json.loads(subprocess.check_output(command)) for _ in range(PROCESSES)]
     table: list[Row] = []
@@ -87,19 +103,23 @@ def rows(quick: bool = False) -> list[Row]:
         must, stretch = SIZES[batch, classes]
         goal = (1 / must, 1 / stretch) if peer == "F.cross_entropy" else (None, None)
         work = f"SocratesLoss step, {batch}x{classes}"
-        several = sorted((Row(work, ours, peer, theirs, *goal) for *_, ours, theirs in same), key=lambda row: row.ratio)
+        several = sorted(
+            (Row(work, ours, peer, theirs, *goal) for *_, ours, theirs in same),
+            key=lambda row: row.ratio,
+        )
         note = f"median of {PROCESSES} processes, {several[0].ratio:.3g} to {several[-1].ratio:.3g}"
         table.append(replace(several[PROCESSES // 2], note=note))
     return table
 
 
 def memory_lines() -> list[str]:
-    """Peak memory of a step at 4096x1000, in buffers of the size of the logits."""
+    """Return the peak memory of a step at 4096x1000, in buffers of the size of the logits."""
     lines: list[str] = []
     for name, run in steps(4096, 1000).items():
         run()
         lines.append(
-            f"peak memory of a step, 4096x1000, {name}: {peak_bytes(run) / (4096 * 1001 * 4):.2f} x the logits"
+            f"peak memory of a step, 4096x1000, {name}: "
+            f"{peak_bytes(run) / (4096 * 1001 * 4):.2f} x the logits"
         )
     return lines
 
@@ -109,6 +129,9 @@ if __name__ == "__main__":
         print(json.dumps(measure("--quick" in sys.argv)))
     else:
         for row in rows("--quick" in sys.argv):
-            times = f"{row.ours_ms:.3f} ms, {row.peer} {row.peer_ms:.3f} ms, {row.ratio:.2f} times as fast"
+            times = (
+                f"{row.ours_ms:.3f} ms, {row.peer} {row.peer_ms:.3f} ms, {row.ratio:.2f} "
+                "times as fast"
+            )
             print(f"{row.work}: {times} ({row.note})")
         print("\n".join(memory_lines()))

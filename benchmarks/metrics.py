@@ -1,9 +1,10 @@
-"""Calibration metrics against their peers: `python benchmarks/metrics.py [--quick]` (needs the `bench` extra).
+"""Compare calibration metrics with their peers: `python benchmarks/metrics.py [--quick]`.
 
-All contenders get the same float32 probabilities and labels, run in one thread, in turn, in one process: torchmetrics
-as tensors, the others as numpy arrays, and ours as the one it stands beside does. Ours checks its input in every call.
-The predictions look like a trained model's: most of them right, with high confidence. Rows that say so come from
-another process (`--all-threads`), in which torch and numpy take as many threads as they like.
+It needs the `bench` extra. All contenders get the same float32 probabilities and labels, and run in
+turn, in one process with one thread. torchmetrics gets tensors and the others get numpy arrays;
+ours gets what its peer gets. Ours checks its input in every call. The predictions look like those
+of a trained model: most are right, with high confidence. Rows that say "all threads" come from
+another process (`--all-threads`), in which torch and numpy use as many threads as they like.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from timing import Row, in_pairs, interleaved
 from socrates.metrics import CalibrationMeter, cw_ece, ece
 
 NUM_BINS = 15
-# (rows, classes, bins): times faster than torchmetrics that ece must be; than any other peer, no slower.
+# (rows, classes, bins): how many times as fast as torchmetrics ece must be. It must not be slower
+# than any other peer.
 ECE_SIZES = {
     (1_000, 10, NUM_BINS): 1.0,
     (10_000, 10, NUM_BINS): 2.0,
@@ -43,24 +45,28 @@ ECE_SIZES = {
 
 
 def predictions(num_rows: int, num_classes: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Probabilities (num_rows, num_classes) and labels."""
+    """Return probabilities (num_rows, num_classes) and labels."""
     generator = torch.Generator().manual_seed(0)
     logits = 1.5 * torch.randn(num_rows, num_classes, generator=generator)
     labels = torch.randint(0, num_classes, (num_rows,), generator=generator)
     rows = torch.arange(num_rows)
-    logits[rows, labels] += 3.5 * torch.randn(num_rows, generator=generator).abs() + 1.2 * np.log(num_classes)
+    logits[rows, labels] += 3.5 * torch.randn(num_rows, generator=generator).abs() + 1.2 * np.log(
+        num_classes
+    )
     return logits.softmax(dim=1), labels
 
 
 def plain_ece(probs: Any, labels: Any, num_bins: int) -> float:
-    """ECE as one writes it in numpy, without a check of the input."""
+    """Compute ECE as one writes it in numpy, without checking the input."""
     confidence, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
     index = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
     return float(np.abs(np.bincount(index, confidence - correct)).sum() / len(labels))
 
 
-def ece_peers(probs: torch.Tensor, labels: torch.Tensor, num_bins: int) -> dict[str, Callable[[], Any]]:
-    """The same ECE by other packages."""
+def ece_peers(
+    probs: torch.Tensor, labels: torch.Tensor, num_bins: int
+) -> dict[str, Callable[[], Any]]:
+    """Return functions that compute the same ECE with other packages."""
     import relplot
     from mapie.metrics.calibration import expected_calibration_error
     from netcal.metrics import ECE
@@ -74,12 +80,16 @@ def ece_peers(probs: torch.Tensor, labels: torch.Tensor, num_bins: int) -> dict[
         return relplot.metrics.binnedECE(confidence, correct, num_bins)
 
     def by_mapie() -> Any:
-        # It lays num_bins edges, not bins, from 0 to 1, and is told which answers are right.
+        # It takes the number of edges, not of bins, and which answers are right.
         correct = (rows.argmax(axis=1) == truth).astype(int)
-        return expected_calibration_error(correct, rows, num_bins=num_bins + 1, split_strategy="uniform")
+        return expected_calibration_error(
+            correct, rows, num_bins=num_bins + 1, split_strategy="uniform"
+        )
 
     return {
-        "torchmetrics": lambda: multiclass_calibration_error(probs, labels, num_classes, n_bins=num_bins),
+        "torchmetrics": lambda: multiclass_calibration_error(
+            probs, labels, num_classes, n_bins=num_bins
+        ),
         "netcal": lambda: netcal.measure(rows, truth),
         "relplot": by_relplot,
         "MAPIE": by_mapie,
@@ -88,7 +98,10 @@ def ece_peers(probs: torch.Tensor, labels: torch.Tensor, num_bins: int) -> dict[
 
 
 def ece_rows(quick: bool) -> list[Row]:
-    """ece at five sizes. torchmetrics sums in float32, even of float64 rows: at 50,000 rows it is off by some 5e-6."""
+    """Time ece at five sizes.
+
+    torchmetrics sums in float32, even for float64 rows: at 50,000 rows it is off by about 5e-6.
+    """
     table: list[Row] = []
     for (num_rows, num_classes, num_bins), must in ECE_SIZES.items():
         if quick and num_classes == 1000:
@@ -102,7 +115,9 @@ def ece_rows(quick: bool) -> list[Row]:
         for name, peer in peers.items():
             given = (probs, labels) if name == "torchmetrics" else (probs.numpy(), labels.numpy())
             pairs |= in_pairs(lambda given=given, n=num_bins: ece(*given, n), {name: peer}, repeats)
-        work = f"ece {num_rows:,} x {num_classes}" + (f", {num_bins:,} bins" if num_bins != NUM_BINS else "")
+        work = f"ece {num_rows:,} x {num_classes}" + (
+            f", {num_bins:,} bins" if num_bins != NUM_BINS else ""
+        )
         for name, (our_time, peer_time) in pairs.items():
             goal = (must, 8.0) if name == "torchmetrics" else (None, 1.0)
             table.append(_row(work, our_time, name, peer_time, *goal, _agreement(agreement[name])))
@@ -110,7 +125,7 @@ def ece_rows(quick: bool) -> list[Row]:
 
 
 def half_rows(quick: bool, threads: str = "") -> list[Row]:
-    """ece of half precision against the same values in float32, and against torchmetrics."""
+    """Time ece in half precision against the same values in float32, and against torchmetrics."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     table: list[Row] = []
@@ -119,25 +134,33 @@ def half_rows(quick: bool, threads: str = "") -> list[Row]:
         probs = wide.to(dtype)
         peers = {
             "ours in float32": lambda p=wide, y=labels: ece(p, y, NUM_BINS),
-            "torchmetrics": lambda p=probs, y=labels: multiclass_calibration_error(p, y, 100, n_bins=NUM_BINS),
+            "torchmetrics": lambda p=probs, y=labels: multiclass_calibration_error(
+                p, y, 100, n_bins=NUM_BINS
+            ),
         }
         difference = abs(ece(probs, labels, NUM_BINS) - ece(probs.float(), labels, NUM_BINS))
-        notes = {"ours in float32": f"same values in float32: {_agreement(difference)}", "torchmetrics": ""}
+        notes = {
+            "ours in float32": f"same values in float32: {_agreement(difference)}",
+            "torchmetrics": "",
+        }
         pairs = in_pairs(lambda p=probs, y=labels: ece(p, y, NUM_BINS), peers, 5 if quick else 101)
         work = f"ece 10,000 x 100, {str(dtype).removeprefix('torch.')}{threads}"
-        table += [_row(work, our_time, name, time, None, 1.0, notes[name]) for name, (our_time, time) in pairs.items()]
+        table += [
+            _row(work, our_time, name, time, None, 1.0, notes[name])
+            for name, (our_time, time) in pairs.items()
+        ]
     return table
 
 
 def all_threads_rows(quick: bool) -> list[Row]:
-    """The rows of the other process: see `of_all_threads`."""
+    """Return the rows of the other process: see `of_all_threads`."""
     command = [sys.executable, __file__, "--all-threads", *(["--quick"] if quick else [])]
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return [Row(**row) for row in json.loads(subprocess.check_output(command, env=environment))]
 
 
 def of_all_threads(quick: bool) -> list[Row]:
-    """What ece does to the forward pass after it, and half precision against float32."""
+    """Time the forward pass that follows an ece, and half precision against float32."""
     threads = f", all {torch.get_num_threads()} threads"
     probs, labels = predictions(10_000, 100)
     images, weights, large = torch.randn(256, 1024), torch.randn(1024, 1024), torch.randn(1 << 20)
@@ -154,18 +177,28 @@ def of_all_threads(quick: bool) -> list[Row]:
         alone.append(forward())
         ece(probs, labels, NUM_BINS)
         after.append(forward())
-    work, times = f"forward pass after ece 10,000 x 100{threads}", (statistics.median(after), statistics.median(alone))
-    return [_row(work, times[0], "forward pass alone", times[1], None, 1.0, ""), *half_rows(quick, threads)]
+    work, times = (
+        f"forward pass after ece 10,000 x 100{threads}",
+        (statistics.median(after), statistics.median(alone)),
+    )
+    return [
+        _row(work, times[0], "forward pass alone", times[1], None, 1.0, ""),
+        *half_rows(quick, threads),
+    ]
 
 
 def cw_ece_rows(quick: bool) -> list[Row]:
-    """cw_ece against MAPIE, and against nothing but reading the array once."""
+    """Time cw_ece against MAPIE, and against reading the array once."""
     from mapie.metrics.calibration import expected_calibration_error
 
     num_rows, num_classes = (10_000, 200) if quick else (50_000, 1000)
     probs, labels = predictions(num_rows, num_classes)
     rows, truth = probs.numpy(), labels.numpy()
-    options: dict[str, Any] = {"num_bins": NUM_BINS + 1, "split_strategy": "uniform", "classwise": True}
+    options: dict[str, Any] = {
+        "num_bins": NUM_BINS + 1,
+        "split_strategy": "uniform",
+        "classwise": True,
+    }
 
     def by_mapie() -> Any:
         return expected_calibration_error(truth, rows, class_labels=truth, **options)
@@ -179,12 +212,20 @@ def cw_ece_rows(quick: bool) -> list[Row]:
     fast = interleaved({"ours": ours, "one pass": rows.sum}, repeats=5 if quick else 9)
     return [
         Row(work, slow["ours"], "MAPIE", slow["MAPIE"], 60.0, None, note=agreement),
-        Row(work, fast["ours"], "one pass (numpy sum)", fast["one pass"], None, 0.5, note="stretch: within 2x of it"),
+        Row(
+            work,
+            fast["ours"],
+            "one pass (numpy sum)",
+            fast["one pass"],
+            None,
+            0.5,
+            note="stretch goal: within 2x of it",
+        ),
     ]
 
 
 def meter_rows(quick: bool) -> list[Row]:
-    """A million rows in batches, against the metric object of torchmetrics, which keeps every confidence."""
+    """Time a million rows in batches, against the metric of torchmetrics, which keeps them all."""
     from torchmetrics.classification import MulticlassCalibrationError
 
     num_batches, batch, num_classes = (10, 10_000, 100) if quick else (100, 10_000, 100)
@@ -204,8 +245,12 @@ def meter_rows(quick: bool) -> list[Row]:
         metric.compute()
         return metric
 
-    times = interleaved({"ours": ours, "torchmetrics": by_torchmetrics}, repeats=1 if quick else 3, warmup=0)
-    early, late = (len(pickle.dumps(ours(count).state())) / 1e6 for count in (num_batches // 10, num_batches))
+    times = interleaved(
+        {"ours": ours, "torchmetrics": by_torchmetrics}, repeats=1 if quick else 3, warmup=0
+    )
+    early, late = (
+        len(pickle.dumps(ours(count).state())) / 1e6 for count in (num_batches // 10, num_batches)
+    )
     tracemalloc.start()
     peaks: list[float] = []
     for count in (num_batches // 10, num_batches):
@@ -215,24 +260,49 @@ def meter_rows(quick: bool) -> list[Row]:
     tracemalloc.stop()
     kept = sum(part.nbytes for part in by_torchmetrics().confidences) / 1e6
     note = (
-        f"ours also nll, brier, ada_ece, cw_ece; from a tenth to all rows: state {early:.2f} -> {late:.2f} MB, "
-        f"peak {peaks[0]:.1f} -> {peaks[1]:.1f} MB; torchmetrics keeps {2 * kept:.1f} MB and grows"
+        "ours also computes nll, brier, ada_ece and cw_ece; from a tenth of the rows to all: "
+        f"state {early:.2f} -> {late:.2f} MB, peak {peaks[0]:.1f} -> {peaks[1]:.1f} MB; "
+        f"torchmetrics keeps {2 * kept:.1f} MB and grows"
     )
     work = f"CalibrationMeter {num_batches * batch:,} x {num_classes}"
-    return [Row(work, times["ours"], "torchmetrics (ECE only)", times["torchmetrics"], None, None, note=note)]
+    return [
+        Row(
+            work,
+            times["ours"],
+            "torchmetrics (ECE only)",
+            times["torchmetrics"],
+            None,
+            None,
+            note=note,
+        )
+    ]
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All rows of this benchmark."""
+    """Return all rows of this benchmark."""
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return ece_rows(quick) + half_rows(quick) + all_threads_rows(quick) + cw_ece_rows(quick) + meter_rows(quick)
+        return (
+            ece_rows(quick)
+            + half_rows(quick)
+            + all_threads_rows(quick)
+            + cw_ece_rows(quick)
+            + meter_rows(quick)
+        )
 
 
-def _row(work: str, ours: float, peer: str, time: float, must: float | None, stretch: float | None, note: str) -> Row:
-    """A row that says so where the peer wins."""
-    notes = [note, "the peer wins" if time < ours else ""]
+def _row(
+    work: str,
+    ours: float,
+    peer: str,
+    time: float,
+    must: float | None,
+    stretch: float | None,
+    note: str,
+) -> Row:
+    """Return a row whose note says so where the peer is faster."""
+    notes = [note, "the peer is faster" if time < ours else ""]
     return Row(work, ours, peer, time, must, stretch, note="; ".join(filter(None, notes)))
 
 

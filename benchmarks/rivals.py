@@ -1,4 +1,4 @@
-"""Post-hoc calibrators of other packages, as far as they are installed: what `scalers.py --rivals` compares with."""
+"""Post-hoc calibrators of other packages, if they are installed, for `scalers.py --rivals`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rival = Callable[[Array, Array], Predict]  # log-probabilities and labels -> wha
 
 
 def rivals() -> dict[str, Rival]:
-    """Every calibrator that can be imported, by its printed name."""
+    """Return every calibrator that can be imported, by its printed name."""
     return {**_probmetrics(), **_scikit_learn()}
 
 
@@ -26,7 +26,7 @@ def _probmetrics() -> dict[str, Rival]:
     try:
         from probmetrics.calibrators import get_calibrator  # pyright: ignore
     except ImportError:
-        print("probmetrics is not installed: not compared")
+        print("probmetrics is not installed, so it is left out: pip install probmetrics")
         return {}
 
     def rival(name: str) -> Rival:
@@ -67,7 +67,8 @@ def _scikit_learn() -> dict[str, Rival]:
 
         def predict(new: Array) -> Array:
             probs = np.zeros((len(new), logits.shape[1]))
-            probs[:, model.classes_] = model.predict_proba(new)  # a class without labels gets nothing
+            # a class without labels gets probability 0
+            probs[:, model.classes_] = model.predict_proba(new)
             return probs
 
         return predict

@@ -1,13 +1,16 @@
-"""Scalers on real predictions at several sizes of the fit set: NLL on the other rows, and the seconds of a fit.
+"""Compare scalers on real predictions: NLL on held-out rows, and the seconds of a fit.
 
-`python benchmarks/scalers.py FOLDER` reads each FOLDER/*.npz (`probs` or `logits` of shape (N, C), and `labels`), fits
-on random rows and measures the NLL on the others. SVS and SMS are probmetrics' structured vector and matrix scaling,
-strength 1 of our structured scaling (SS); `path` is the best strength of its path in hindsight. The exit status is 1
-unless SS is within 0.003 of the best of TS, SVS and SMS and within 0.005 of `path` in the mean of the splits, VS and MS
-are within 0.01 of TS on every split, and SS is as fast as TIMES asks for. Seconds are processor time of one thread.
+`python benchmarks/scalers.py FOLDER` reads each FOLDER/*.npz (`probs` or `logits` of shape (N, C),
+and `labels`), fits on random rows, several numbers of them, and measures the NLL on the others. SVS
+and SMS are probmetrics' structured vector and matrix scaling: strength 1 of our structured scaling
+(SS). `path` is the best strength of SS in hindsight. Seconds are processor time of one thread.
 
-`--rivals` adds what probmetrics and scikit-learn themselves reach, if they are installed; `--write` puts the table into
-docs/scalers.md, and a part of it into the README.
+The exit status is 1 unless SS, in the mean of the splits, is within 0.003 of the best of TS, SVS
+and SMS and within 0.005 of `path`, VS and MS are within 0.01 of TS on every split, and SS is as
+fast as TIMES says.
+
+`--rivals` adds probmetrics and scikit-learn themselves, if they are installed. `--write` puts the
+table into docs/scalers.md, and a part of it into the README.
 """
 
 from __future__ import annotations
@@ -26,8 +29,14 @@ import torch
 from torch import Tensor
 
 from rivals import rivals
-from socrates.scaling import MatrixScaling, Scaler, StructuredScaling, TemperatureScaling, VectorScaling
-from socrates.scaling.structured import STRENGTHS
+from socrates.scaling import (
+    MatrixScaling,
+    Scaler,
+    StructuredScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+from socrates.scaling.affine import STRUCTURED_STRENGTHS
 
 SCALERS: dict[str, Callable[[], Scaler]] = {
     "TS": TemperatureScaling,
@@ -39,18 +48,31 @@ SCALERS: dict[str, Callable[[], Scaler]] = {
 }
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- scalers: begin -->", "<!-- scalers: end -->"
-SHORT = ("file", "rows", "TS", "SS", "probmetrics svs", "probmetrics sms", "sklearn temperature", "sklearn isotonic")
-PATH = {f"{strength:g}": strength for strength in STRENGTHS}
+SHORT = (
+    "file",
+    "rows",
+    "TS",
+    "SS",
+    "probmetrics svs",
+    "probmetrics sms",
+    "sklearn temperature",
+    "sklearn isotonic",
+)
+PATH = {f"{strength:g}": strength for strength in STRUCTURED_STRENGTHS}
 SIZES = (500, 1000, 5000)
 ABOVE_RIVALS, ABOVE_PATH, ABOVE_TS = 0.003, 0.005, 0.01
-# Rows, classes, structure, the most seconds that must do, and those that are hoped for.
-TIMES = ((5000, 100, "full", 3.0, 1.5), (5000, 10, "full", 0.3, 0.15), (10_000, 1000, "diagonal", 10.0, 5.0))
+# Rows, classes, structure, the most seconds that we accept, and those we aim for.
+TIMES = (
+    (5000, 100, "full", 3.0, 1.5),
+    (5000, 10, "full", 0.3, 0.15),
+    (10_000, 1000, "diagonal", 10.0, 5.0),
+)
 
-Trial = dict[str, tuple[float, float]]  # of one split: held-out NLL and seconds by scaler
+Trial = dict[str, tuple[float, float]]  # held-out NLL and seconds of one split, by scaler
 
 
 def read(file: Path) -> tuple[Tensor, Tensor]:
-    """Logits (N, C) and labels (N,) of a file; probabilities become their logarithms."""
+    """Return logits (N, C) and labels (N,) of a file; of probabilities, their logarithms."""
     with np.load(file) as arrays:
         if "labels" not in arrays or not {"probs", "logits"} & set(arrays):
             raise SystemExit(f"{file} holds {sorted(arrays)}: expected labels, and probs or logits")
@@ -61,11 +83,14 @@ def read(file: Path) -> tuple[Tensor, Tensor]:
 
 
 def trial(logits: Tensor, labels: Tensor, num_fit: int, seed: int, others: dict[str, Any]) -> Trial:
-    """Fits on num_fit random rows and measures on the others."""
+    """Fit on num_fit random rows and measure on the others."""
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     fit, rest = order[:num_fit], order[num_fit:]
     found: Trial = {}
-    along = {name: lambda strength=strength: StructuredScaling(strength) for name, strength in PATH.items()}
+    along = {
+        name: lambda strength=strength: StructuredScaling(strength)
+        for name, strength in PATH.items()
+    }
     for name, make in {**SCALERS, **along}.items():
         start = time.process_time()
         scaler = make().fit(logits[fit], labels[fit])
@@ -82,7 +107,7 @@ def trial(logits: Tensor, labels: Tensor, num_fit: int, seed: int, others: dict[
 
 
 def judge(trials: list[Trial]) -> tuple[dict[str, float], dict[str, float], list[str]]:
-    """Mean NLLs, mean seconds, and what is missed."""
+    """Return mean NLLs, mean seconds, and which goals are missed."""
     nll = {name: float(np.mean([one[name][0] for one in trials])) for name in trials[0]}
     seconds = {name: float(np.mean([one[name][1] for one in trials])) for name in trials[0]}
     nll["path"] = min(nll[name] for name in PATH)
@@ -100,10 +125,10 @@ def judge(trials: list[Trial]) -> tuple[dict[str, float], dict[str, float], list
 
 
 def slowest(folder: Path) -> bool:
-    """Prints what structured scaling takes where time was promised; whether it was kept."""
-    print(f"\n{'structured scaling':32} {'seconds':>8} {'must':>6} {'hoped':>6}")
+    """Print the seconds of structured scaling, and return whether all are within the limits."""
+    print(f"\n{'structured scaling':32} {'seconds':>8} {'limit':>6} {'aim':>6}")
     kept = True
-    for rows, classes, structure, must, hoped in TIMES:
+    for rows, classes, structure, limit, aim in TIMES:
         logits, labels = _timed_on(folder, rows, classes)
         best = math.inf
         for _ in range(3):
@@ -111,14 +136,15 @@ def slowest(folder: Path) -> bool:
             StructuredScaling(structure=structure).fit(logits, labels)
             best = min(best, time.process_time() - start)
         print(
-            f"{f'{rows} x {classes}, {structure}':32} {best:8.3f} {must:6} {hoped:6}  {'' if best <= must else 'SLOW'}"
+            f"{f'{rows} x {classes}, {structure}':32} {best:8.3f} {limit:6} {aim:6}  "
+            f"{'' if best <= limit else 'SLOW'}"
         )
-        kept &= best <= must
+        kept &= best <= limit
     return kept
 
 
 def _timed_on(folder: Path, rows: int, classes: int) -> tuple[Tensor, Tensor]:
-    """The first file with so many classes, or logits whose columns are scaled and shifted."""
+    """Return the first file with this many classes, or synthetic logits that need scaling."""
     for file in sorted(folder.glob("*.npz")):
         logits, labels = read(file)
         if logits.shape[1] == classes and len(labels) >= rows:
@@ -130,30 +156,38 @@ def _timed_on(folder: Path, rows: int, classes: int) -> tuple[Tensor, Tensor]:
 
 
 def _cell(nll: float, seconds: float | None) -> str:
-    """NLL, and in brackets the seconds of a fit."""
+    """Return the NLL, and the seconds of a fit in parentheses."""
     if math.isnan(nll):
         return "fails"
     return f"{nll:.4f}" + (f" ({seconds:.2g} s)" if seconds is not None else "")
 
 
 def write(heads: list[str], rows: list[list[str]], options: argparse.Namespace) -> None:
-    """The whole table to docs/scalers.md, the columns of SHORT to the README."""
-    command = f"python benchmarks/scalers.py FOLDER --rivals --first-seed {options.first_seed} --write"
-    told = (
-        f"Written by `{command}`: mean NLL on held-out rows over {options.splits} random splits, in brackets the "
-        f"seconds of a fit on one thread. The files hold softmax outputs on CIFAR-10 and CIFAR-100, examples of "
-        f"netcal. TS and SS are our temperature and structured scaling."
+    """Write the whole table to docs/scalers.md, and the columns of SHORT to the README."""
+    command = (
+        f"python benchmarks/scalers.py FOLDER --rivals --first-seed {options.first_seed} --write"
+    )
+    caption = (
+        f"Written by `{command}`: mean NLL on held-out rows over {options.splits} random splits, "
+        "with the seconds of a fit on one thread in parentheses. The files are examples of netcal: "
+        "softmax outputs on CIFAR-10 and CIFAR-100. TS and SS are our temperature and structured "
+        "scaling."
     )
     names = (
-        "TS temperature scaling, VS and MS vector and matrix scaling, SS structured scaling, SVS and SMS its fixed "
-        "strengths as in probmetrics, path the best strength in hindsight; a scaler fails where a class is missing."
+        "TS is temperature scaling, VS and MS are vector and matrix scaling, and SS is structured "
+        "scaling. SVS and SMS are structured scaling at the fixed strengths of probmetrics; path "
+        "is the best strength in hindsight. A scaler fails where a class is missing."
     )
     page, readme = ROOT / "docs" / "scalers.md", ROOT / "README.md"
-    page.write_text(f"# Scalers on real predictions\n\n{told}\n\n{names}\n\n{_markdown(heads, rows)}\n")
+    page.write_text(
+        f"# Scalers on real predictions\n\n{caption}\n\n{names}\n\n{_markdown(heads, rows)}\n"
+    )
     kept = [place for place, head in enumerate(heads) if head in SHORT]
-    short = _markdown([heads[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    short = _markdown(
+        [heads[place] for place in kept], [[row[place] for place in kept] for row in rows]
+    )
     before, rest = readme.read_text().split(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n{short}\n\n{told}\n{END}{rest.split(END)[1]}")
+    readme.write_text(f"{before}{BEGIN}\n{short}\n\n{caption}\n{END}{rest.split(END)[1]}")
 
 
 def _markdown(heads: list[str], rows: list[list[str]]) -> str:
@@ -162,14 +196,20 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def main() -> int:
-    """Prints the tables; 1 if a promise was missed anywhere."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print the tables, and return 1 if any goal was missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="rows to fit on")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--rivals", action="store_true", help="also fit probmetrics and scikit-learn")
-    parser.add_argument("--write", action="store_true", help="write the table to docs/scalers.md and README.md")
+    parser.add_argument(
+        "--rivals", action="store_true", help="also fit probmetrics and scikit-learn"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="write the table to docs/scalers.md and README.md"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -178,7 +218,7 @@ def main() -> int:
         raise SystemExit(f"{options.folder} holds no .npz file: pass a folder of predictions")
     others = rivals() if options.rivals else {}
     names = [*SCALERS, "path", *others]
-    print(f"NLL on held-out rows, below it seconds, means of {options.splits} splits")
+    print(f"NLL on held-out rows, with seconds below it; means of {options.splits} splits")
     print(f"{'file':24} {'rows':>6} " + " ".join(f"{name:>12}" for name in names))
     good = True
     table: list[list[str]] = []
@@ -186,12 +226,23 @@ def main() -> int:
         logits, labels = read(file)
         for num_fit in [size for size in options.sizes if size < len(labels)]:
             seeds = range(options.first_seed, options.first_seed + options.splits)
-            nll, seconds, missed = judge([trial(logits, labels, num_fit, seed, others) for seed in seeds])
-            print(f"{file.stem:24} {num_fit:6} " + " ".join(f"{nll[name]:12.4f}" for name in names), *missed)
+            nll, seconds, missed = judge(
+                [trial(logits, labels, num_fit, seed, others) for seed in seeds]
+            )
+            print(
+                f"{file.stem:24} {num_fit:6} " + " ".join(f"{nll[name]:12.4f}" for name in names),
+                *missed,
+            )
             cells = [f"{seconds[name]:12.3f}" if name in seconds else " " * 12 for name in names]
             print(" " * 32 + " ".join(cells), flush=True)
             good &= not missed
-            table.append([file.stem, f"{num_fit:,}", *(_cell(nll[name], seconds.get(name)) for name in names)])
+            table.append(
+                [
+                    file.stem,
+                    f"{num_fit:,}",
+                    *(_cell(nll[name], seconds.get(name)) for name in names),
+                ]
+            )
     if options.write:
         write(["file", "rows", *names], table, options)
     good &= slowest(options.folder)

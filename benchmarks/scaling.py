@@ -1,6 +1,7 @@
-"""Temperature scaling against scikit-learn on given logits, one thread; alone, also the other scalers' fit times.
+"""Time temperature scaling against scikit-learn on one thread.
 
-netcal 1.4 has no row: its temperature scaling leaves T = 1 on these logits.
+Run on its own, the script also times the fits of the other scalers. netcal 1.4 has no row: its
+temperature scaling leaves T = 1 on these logits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from socrates.scaling import MatrixScaling, ReadoutScaling, TemperatureScaling, 
 
 
 def sampled(n: int, c: int, true_t: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Float32 logits (n, c) and labels drawn from softmax(logits / true_t)."""
+    """Return float32 logits (n, c) and labels drawn from softmax(logits / true_t)."""
     generator = torch.Generator().manual_seed(seed)
     logits = 2.5 * torch.randn(n, c, generator=generator)
     labels = torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
@@ -26,7 +27,7 @@ def sampled(n: int, c: int, true_t: float, seed: int = 0) -> tuple[torch.Tensor,
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """One row for each size; its note compares the NLLs that the two fits reach."""
+    """Return one row per size; its note compares the NLLs of the two fits."""
     torch.set_num_threads(1)
     sizes = [(2000, 10)] if quick else [(10_000, 100), (50_000, 1000)]
     return [_row(n, c, quick) for n, c in sizes]
@@ -44,24 +45,33 @@ def _row(n: int, c: int, quick: bool) -> Row:
         repeats=3 if quick or n * c > 10**7 else 15,
         warmup=1,
     )
-    gap = _nll(logits, labels, 1 / float(_TemperatureScaling().fit(z, y).beta_)) - _nll(logits, labels, ours)
+    gap = _nll(logits, labels, 1 / float(_TemperatureScaling().fit(z, y).beta_)) - _nll(
+        logits, labels, ours
+    )
     note = f"scikit-learn's NLL - ours = {gap:.1e}"
     must, stretch = (None, None) if quick else (8.0, 15.0)
     return Row(
-        f"temperature scaling {n} x {c}", times["ours"], "scikit-learn", times["scikit-learn"], must, stretch, note
+        f"temperature scaling {n} x {c}",
+        times["ours"],
+        "scikit-learn",
+        times["scikit-learn"],
+        must,
+        stretch,
+        note,
     )
 
 
 def _nll(logits: torch.Tensor, labels: torch.Tensor, temperature: float) -> float:
     parts = zip(logits.split(1000), labels.split(1000), strict=True)
     total = sum(
-        float(torch.nn.functional.cross_entropy(z.double() / temperature, y, reduction="sum")) for z, y in parts
+        float(torch.nn.functional.cross_entropy(z.double() / temperature, y, reduction="sum"))
+        for z, y in parts
     )
     return total / len(labels)
 
 
 def fit_seconds() -> list[tuple[str, float, float]]:
-    """Seconds and reached gradient norm of the scalers that have no fast peer."""
+    """Return the seconds and the final gradient norm of the scalers without a fast peer."""
     cases: list[tuple[str, Any, int, int, bool]] = [
         ("VectorScaling", VectorScaling(), 10_000, 10, False),
         ("VectorScaling", VectorScaling(), 5000, 100, False),
@@ -76,7 +86,9 @@ def fit_seconds() -> list[tuple[str, float, float]]:
     for name, scaler, n, c, leak in cases:
         logits, labels = sampled(n, c, 1.5)
         if leak:
-            logits = logits @ (torch.eye(c) + 0.15 * torch.randn(c, c, generator=torch.Generator().manual_seed(1)))
+            logits = logits @ (
+                torch.eye(c) + 0.15 * torch.randn(c, c, generator=torch.Generator().manual_seed(1))
+            )
         if name == "ReadoutScaling":
             logits = torch.cat([logits, logits.mean(dim=1, keepdim=True) + math.log(c)], dim=1)
         start = time.perf_counter()
@@ -89,7 +101,8 @@ if __name__ == "__main__":
     quick = "--quick" in sys.argv
     for row in rows(quick):
         print(
-            f"{row.work:32} {row.ours_ms:9.1f} ms  {row.peer:13} {row.peer_ms:9.1f} ms  {row.ratio:5.1f}x  {row.note}"
+            f"{row.work:32} {row.ours_ms:9.1f} ms  {row.peer:13} {row.peer_ms:9.1f} ms  "
+            f"{row.ratio:5.1f}x  {row.note}"
         )
     for work, seconds, gradient_norm in [] if quick else fit_seconds():
         print(f"{work:32} {1000 * seconds:9.1f} ms  gradient norm {gradient_norm:.1e}")

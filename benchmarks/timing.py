@@ -1,4 +1,4 @@
-"""Timing shared by the benchmarks: contenders run in turn, in one process, and the median counts."""
+"""Time contenders in turn, in one process; the median counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the benchmark table: our time, one peer's time, and the ratio that was promised."""
+    """One line of the benchmark table: our time, a peer's time, and the goals for their ratio."""
 
     work: str
     ours_ms: float
@@ -22,7 +22,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times faster than the peer we are (below 1 the peer wins)."""
+        """Return the peer's time divided by ours; below 1 the peer is faster."""
         return self.peer_ms / self.ours_ms
 
 
@@ -31,9 +31,10 @@ def interleaved(
     repeats: int = 15,
     warmup: int = 2,
 ) -> dict[str, float]:
-    """Median milliseconds of each function; they are called in turn, so that noise falls on all of them alike.
+    """Return the median milliseconds of each function.
 
-    Every other turn goes backwards: whoever comes second finds other caches than who comes first.
+    They are called in turn, so that noise falls on all of them alike. Every other turn goes
+    backwards, because the second function finds other caches than the first.
 
     >>> sorted(interleaved({"a": lambda: 1, "b": lambda: sum(range(10))}, repeats=3))
     ['a', 'b']
@@ -54,12 +55,15 @@ def in_pairs(
     peers: dict[str, Callable[[], object]],
     repeats: int = 15,
 ) -> dict[str, tuple[float, float]]:
-    """Our and the peer's median milliseconds for each peer, two at a time.
+    """Return our and the peer's median milliseconds for each peer.
 
-    With more contenders in turn, what a third leaves behind in caches and allocator falls on whoever comes next.
+    Only two contenders take turns at a time: with more of them, what a third one leaves behind in
+    caches and the allocator slows the next one down.
 
     >>> sorted(in_pairs(lambda: 1, {"a": lambda: 2}, repeats=3))
     ['a']
     """
-    pairs = {name: interleaved({"ours": ours, "peer": peer}, repeats) for name, peer in peers.items()}
+    pairs = {
+        name: interleaved({"ours": ours, "peer": peer}, repeats) for name, peer in peers.items()
+    }
     return {name: (pair["ours"], pair["peer"]) for name, pair in pairs.items()}

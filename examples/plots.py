@@ -1,6 +1,7 @@
-"""All plots of `socrates.plots` in one picture: five classifiers of scikit-learn on digits, 300 training images.
+"""Draw all plots of `socrates.plots` in one picture.
 
-Run it with `python examples/plots.py [FILE]`; it takes some seconds.
+Five classifiers of scikit-learn are trained on 300 images of digits. Run it with
+`python examples/plots.py [FILE]`; it takes some seconds.
 """
 
 from __future__ import annotations
@@ -23,31 +24,42 @@ MODELS = {
     "logistic regression": LogisticRegression(C=300, max_iter=2000),
     "the same, shrunk": LogisticRegression(C=10, max_iter=2000),
     "random forest": RandomForestClassifier(random_state=0),
-    "5 neighbours": KNeighborsClassifier(5),
+    "5 neighbors": KNeighborsClassifier(5),
     "naive Bayes": GaussianNB(var_smoothing=0.05),
 }
 
 
 def draw(num_resamples: int = 1000) -> Figure:
-    """The six plots, four of them of the first model."""
+    """Draw the six plots, four of them for the first model."""
     images, digits = load_digits(return_X_y=True)
     split = train_test_split(images / 16, digits, train_size=300, random_state=0, stratify=digits)
     train_images, test_images, train_labels, labels = split
-    probs = {name: model.fit(train_images, train_labels).predict_proba(test_images) for name, model in MODELS.items()}
-    intervals = {
-        name: metrics.bootstrap(metrics.ece, own, labels, num_resamples=num_resamples) for name, own in probs.items()
+    probs = {
+        name: model.fit(train_images, train_labels).predict_proba(test_images)
+        for name, model in MODELS.items()
     }
-    floors = {name: metrics.floor(metrics.ece, own) for name, own in probs.items()}
-    points = {name: (1 - metrics.accuracy(own, labels), metrics.ece(own, labels)) for name, own in probs.items()}
+    intervals = {
+        name: metrics.bootstrap(metrics.ece, model_probs, labels, num_resamples=num_resamples)
+        for name, model_probs in probs.items()
+    }
+    floors = {name: metrics.floor(metrics.ece, model_probs) for name, model_probs in probs.items()}
+    points = {
+        name: (1 - metrics.accuracy(model_probs, labels), metrics.ece(model_probs, labels))
+        for name, model_probs in probs.items()
+    }
 
     figure = Figure(figsize=(13, 8), layout="constrained")
     ((first, second, third), (fourth, fifth, sixth)) = figure.subplots(2, 3)
-    name, own = next(iter(probs.items()))
-    plots.reliability(own, labels, title=name, ax=first).legend(loc="upper left", fontsize="x-small")
-    plots.confidence_histogram(own, labels, title=name, ax=second).legend(loc="upper left", fontsize="x-small")
-    plots.risk_coverage(own, labels, title=name, ax=third).legend(loc="upper left", fontsize="x-small")
-    plots.corp(own, labels, title=name, ax=fourth).legend(loc="upper left", fontsize="x-small")
-    plots.forest(intervals, floors, title="ECE with 95 % intervals, and the chance floor", ax=fifth)
+    name, first_probs = next(iter(probs.items()))
+    drawn = [
+        plots.reliability(first_probs, labels, title=name, ax=first),
+        plots.confidence_histogram(first_probs, labels, title=name, ax=second),
+        plots.risk_coverage(first_probs, labels, title=name, ax=third),
+        plots.corp(first_probs, labels, title=name, ax=fourth),
+    ]
+    for axes in drawn:
+        axes.legend(loc="upper left", fontsize="x-small")
+    plots.forest(intervals, floors, title="ECE with 95% intervals, and the chance floor", ax=fifth)
     plots.pareto(points, ax=sixth)
     return figure
 

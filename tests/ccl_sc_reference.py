@@ -1,8 +1,9 @@
-"""CCL-SC's whole step in numpy, written from its formulas alone: `python tests/ccl_sc_reference.py` writes its values.
+"""CCL-SC's whole step in numpy, written from its formulas alone: `python tests/ccl_sc_reference.py`
+writes its values.
 
-The model has features tanh(x A + a) and logits f W + w; its gradient is worked out by hand. Each step: the loss with
-the queues as they are, SGD, the encoder follows, and its features enter a queue by its own answers.
-"""
+The model has features tanh(x A + a) and logits f W + w; its gradient is worked out by hand. Each
+step: the loss with the queues as they are, SGD, the encoder follows, and its features enter a queue
+by its own answers."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def answer(parameters, inputs):
 
 
 def contrast(features, labels, confidence, correct, errors, temperature):
-    """The mean of the confidence-weighted InfoNCE over the batch, and its gradient in the features."""
+    """The mean of the confidence-weighted InfoNCE over the batch, and its gradient in the
+    features."""
     directions, value, gradient = unit(features), 0.0, np.zeros_like(features)
     for row, (query, label) in enumerate(zip(directions, labels, strict=True)):
         positives = [key for key, stands_for in correct if stands_for == label]
@@ -42,7 +44,9 @@ def contrast(features, labels, confidence, correct, errors, temperature):
             shares = scores / scores.sum()
             factor = confidence[row] / len(positives) / len(labels)
             value -= factor * np.log(shares[0])
-            mixed = sum(share * key for share, key in zip(shares, (positive, *negatives), strict=True))
+            mixed = sum(
+                share * key for share, key in zip(shares, (positive, *negatives), strict=True)
+            )
             slope += factor * (mixed - positive) / temperature
         gradient[row] = (slope - query * (query @ slope)) / np.linalg.norm(features[row])
     return value, gradient
@@ -57,9 +61,17 @@ def gradients(parameters, inputs, labels, queues, options):
     if all(len(queue) == options["queue_size"] for queue in queues.values()):
         keys = queues["correct"], queues["errors"]
         value, slope = contrast(features, labels, p.max(axis=1), *keys, options["temperature"])
-        loss, at_features = loss + options["weight"] * value, at_features + options["weight"] * slope
+        loss, at_features = (
+            loss + options["weight"] * value,
+            at_features + options["weight"] * slope,
+        )
     before = at_features * (1 - features**2)
-    moves = {"A": inputs.T @ before, "a": before.sum(axis=0), "W": features.T @ residual, "w": residual.sum(axis=0)}
+    moves = {
+        "A": inputs.T @ before,
+        "a": before.sum(axis=0),
+        "W": features.T @ residual,
+        "w": residual.sum(axis=0),
+    }
     return loss, moves, logits.argmax(axis=1)
 
 
@@ -69,27 +81,42 @@ def run():
     parameters = {name: generator.normal(size=shape).round(3) for name, shape in shapes.items()}
     inputs = generator.normal(size=(STEPS, BATCH, INPUTS)).round(3)
     labels = generator.integers(CLASSES, size=(STEPS, BATCH))
-    told = {"options": OPTIONS, "rate": RATE, "inputs": inputs, "labels": labels, "start": dict(parameters)}
+    told = {
+        "options": OPTIONS,
+        "rate": RATE,
+        "inputs": inputs,
+        "labels": labels,
+        "start": dict(parameters),
+    }
     encoder, queues, steps = dict(parameters), {"correct": [], "errors": []}, []
     for batch, wanted in zip(inputs, labels, strict=True):
         acts = all(len(queue) == OPTIONS["queue_size"] for queue in queues.values())
         loss, moves, asked = gradients(parameters, batch, wanted, queues, OPTIONS)
         parameters = {name: value - RATE * moves[name] for name, value in parameters.items()}
         kept = OPTIONS["momentum"]
-        encoder = {name: kept * value + (1 - kept) * parameters[name] for name, value in encoder.items()}
+        encoder = {
+            name: kept * value + (1 - kept) * parameters[name] for name, value in encoder.items()
+        }
         features, logits = answer(encoder, batch)
         predicted = logits.argmax(axis=1)
         for key, label, stands_for in zip(unit(features), wanted, predicted, strict=True):
             queue = queues["correct" if stands_for == label else "errors"]
             queue.append((key, stands_for))
             del queue[: -OPTIONS["queue_size"]]
-        steps.append({
-            "loss": loss,
-            "acts": acts,
-            "query_disagrees": int(((asked == wanted) != (predicted == wanted)).sum()),
-            **{name: {"features": [key for key, _ in queue], "classes": [int(one) for _, one in queue]}
-               for name, queue in queues.items()},
-        })  # fmt: skip
+        steps.append(
+            {
+                "loss": loss,
+                "acts": acts,
+                "query_disagrees": int(((asked == wanted) != (predicted == wanted)).sum()),
+                **{
+                    name: {
+                        "features": [key for key, _ in queue],
+                        "classes": [int(one) for _, one in queue],
+                    }
+                    for name, queue in queues.items()
+                },
+            }
+        )
     return {**told, "steps": steps, "end": parameters, "encoder": encoder}
 
 

@@ -1,4 +1,4 @@
-"""What the tests share: randomness from one seed, reference values, commands in this process and in others."""
+"""What the tests share: randomness from one seed, reference values, commands run here or apart."""
 
 from __future__ import annotations
 
@@ -18,21 +18,32 @@ from lightning_utilities.core import imports as lightning_imports
 from packaging.version import Version
 from processes import Started
 
+collect_ignore = ["tools"]  # programs of their own: make chaos, make fuzz, make mutants
+
 torch.set_num_threads(1)
-# Started in the background, a shell's child ignores Ctrl-C, by nohup a hang-up, and so would all that the tests start.
+# Started in the background, a shell's child ignores Ctrl-C, by nohup a hang-up, and so would all
+# that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# No test fails because a machine is slow, and everybody tries the same examples; `--hypothesis-profile explore` draws
-# new ones.
+# No test fails because a machine is slow, and everybody tries the same examples;
+# `--hypothesis-profile explore` draws new ones.
 PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("steady", **PATIENT, derandomize=True, database=None)
 settings.register_profile("explore", **PATIENT)
 settings.load_profile("steady")
 
 
-def compare_version(package, compare, version, use_base_version=False, *, by_import=lightning_imports.compare_version):
-    """By metadata: lightning_fabric would import torchmetrics, and that transformers, 3 seconds of each process."""
+def compare_version(
+    package,
+    compare,
+    version,
+    use_base_version=False,
+    *,
+    by_import=lightning_imports.compare_version,
+):
+    """By metadata: lightning_fabric would import torchmetrics, and that transformers, 3 seconds of
+    each process."""
     if package != "torchmetrics":
         return by_import(package, compare, version, use_base_version)
     return compare(Version(metadata.version(package)), Version(version))
@@ -51,14 +62,19 @@ def pytest_runtest_setup(item):
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
     """The order and the randomness of a failure can be had again; `-q` hides the seed otherwise."""
     if exitstatus == pytest.ExitCode.TESTS_FAILED and hasattr(config.option, "randomly_seed"):
-        terminalreporter.write_line(f"the same order again: --randomly-seed={config.option.randomly_seed}")
+        terminalreporter.write_line(
+            f"the same order again: --randomly-seed={config.option.randomly_seed}"
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_to_import(tmp_path_factory):
-    """The processes that tests start do without torchmetrics, as where lightning itself is not installed."""
+    """The processes that tests start do without torchmetrics, as where lightning itself is not
+    installed."""
     folder = tmp_path_factory.mktemp("without")
-    (folder / "torchmetrics.py").write_text("raise ImportError('left out: it takes seconds to import')\n")
+    (folder / "torchmetrics.py").write_text(
+        "raise ImportError('left out: it takes seconds to import')\n"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
         yield
@@ -102,7 +118,8 @@ def run_on_a_line(run):
 
 @pytest.fixture
 def few_scalers():
-    """Most of the time of a small run is spent on scalers: for tests of all else, those that a model is kept with."""
+    """Most of the time of a small run is spent on scalers: for tests of all else, those that a
+    model is kept with."""
     from socrates.scaling import SCALERS
 
     every = dict(SCALERS)
@@ -115,13 +132,15 @@ def few_scalers():
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """Most of the time of a report is spent on figures: for tests of its tables, its page and its words."""
+    """Most of the time of a report is spent on figures: for tests of its tables, its page and its
+    words."""
     monkeypatch.setattr("socrates.report.write.write_figures", lambda *_: [])
 
 
 @pytest.fixture
 def no_fonts(monkeypatch):
-    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in it."""
+    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in
+    it."""
 
     def write_none(file):
         file.writeObject(file.fontObject, {})

@@ -33,7 +33,10 @@ def cifar_bytes(count: int, num_labels: int, num_classes: int, seed: int = 0) ->
 
 def cifar10_files() -> dict[str, bytes]:
     names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
-    return {f"cifar-10-batches-bin/{name}": cifar_bytes(20, 1, 10, seed) for seed, name in enumerate(names)}
+    return {
+        f"cifar-10-batches-bin/{name}": cifar_bytes(20, 1, 10, seed)
+        for seed, name in enumerate(names)
+    }
 
 
 def cifar100_files() -> dict[str, bytes]:
@@ -56,7 +59,9 @@ def food101_files(num_classes: int = 3, count: int = 5) -> dict[str, bytes]:
     files = {f"food-101/images/{name}.jpg": jpeg(40 + i, 30, i) for i, name in enumerate(names)}
     cut = len(names) * 2 // 3
     lists = {"classes": classes, "train": names[:cut], "test": names[cut:]}
-    return files | {f"food-101/meta/{part}.txt": "\n".join(lines).encode() for part, lines in lists.items()}
+    return files | {
+        f"food-101/meta/{part}.txt": "\n".join(lines).encode() for part, lines in lists.items()
+    }
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -68,7 +73,9 @@ def mnist_files(compressed: bool) -> dict[str, bytes]:
     for part, count in {"train": 40, "t10k": 20}.items():
         files[f"{part}-images-idx3-ubyte"] = idx(pixels((count, 28, 28)))
         files[f"{part}-labels-idx1-ubyte"] = idx((np.arange(count) % 10).astype(np.uint8))
-    return {f"{name}.gz": gzip.compress(body) for name, body in files.items()} if compressed else files
+    return (
+        {f"{name}.gz": gzip.compress(body) for name, body in files.items()} if compressed else files
+    )
 
 
 def write(root: Path, files: dict[str, bytes]) -> None:
@@ -93,7 +100,8 @@ def md5(body: bytes) -> str:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves a folder, counts requests, and breaks off in the middle of names that start with `short`."""
+    """Serves a folder, counts requests, and breaks off in the middle of names that start with
+    `short`."""
 
     requested: list[str]
 
@@ -117,7 +125,9 @@ def server(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """The address of a loopback server and the list of what was asked of it."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as http:
         http.requested = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         try:
             yield f"http://127.0.0.1:{http.server_address[1]}/", http.requested  # type: ignore[attr-defined]

@@ -16,11 +16,17 @@ from pyarrow import parquet
 FORMATS = ("p.parquet", "p.csv", "p.csv.gz", "p.tsv", "p.jsonl", "p.jsonl.gz", "p.npz")
 
 
-def predictions(num_rows: int = 200, num_classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def predictions(
+    num_rows: int = 200, num_classes: int = 3, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities and labels."""
     generator = np.random.default_rng(seed)
     logits = 2 * generator.standard_normal((num_rows, num_classes))
-    labels = np.where(generator.random(num_rows) < 0.7, logits.argmax(1), generator.integers(0, num_classes, num_rows))
+    labels = np.where(
+        generator.random(num_rows) < 0.7,
+        logits.argmax(1),
+        generator.integers(0, num_classes, num_rows),
+    )
     odds = np.exp(logits)
     return odds / odds.sum(axis=1, keepdims=True), labels
 
@@ -45,7 +51,9 @@ def write_columns(path: Path, columns: Mapping[str, Any]) -> Path:
         if ".jsonl" in path.suffixes:
             file.writelines(json.dumps(row) + "\n" for row in rows)
         else:
-            writer = csv.DictWriter(file, list(lists), delimiter="\t" if ".tsv" in path.suffixes else ",")
+            writer = csv.DictWriter(
+                file, list(lists), delimiter="\t" if ".tsv" in path.suffixes else ","
+            )
             writer.writeheader()
             writer.writerows(rows)
     return path

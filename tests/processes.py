@@ -17,27 +17,39 @@ SECONDS_UNTIL_HUNG = 300.0  # only a hang takes as long; nothing is concluded fr
 
 
 def wait_for(
-    condition: Callable[[], Any], process: subprocess.Popen | None = None, said: Callable[[], str] = str
+    condition: Callable[[], Any],
+    process: subprocess.Popen | None = None,
+    said: Callable[[], str] = str,
 ) -> Any:
-    """What the condition gives as soon as that is true; fails at once, with its words, if the process ends before."""
+    """What the condition gives as soon as that is true; fails at once, with its words, if the
+    process ends before."""
     end = time.monotonic() + SECONDS_UNTIL_HUNG
     while True:
-        ended = process is not None and process.poll() is not None  # asked first: it may come true as the last thing
+        # asked first: it may come true as the last thing
+        ended = process is not None and process.poll() is not None
         if found := condition():
             return found
         if ended:
-            pytest.fail(f"the process ended with {process.returncode} before it happened:\n{said()}")
+            pytest.fail(
+                f"the process ended with {process.returncode} before it happened:\n{said()}"
+            )
         if time.monotonic() > end:
             pytest.fail(f"it did not happen within {SECONDS_UNTIL_HUNG:.0f} seconds:\n{said()}")
         time.sleep(0.02)
 
 
 class Started:
-    """A process in a session of its own; its words go to files, so that it never waits for a reader."""
+    """A process in a session of its own; its words go to files, so that it never waits for a
+    reader."""
 
     def __init__(self, words: list[str], folder: Path, **options: Any) -> None:
         self.stdout, self.stderr = folder / "stdout.txt", folder / "stderr.txt"
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "COLUMNS": "200"}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "COLUMNS": "200",
+        }
         with open(self.stdout, "wb") as out, open(self.stderr, "wb") as errors:
             self.process = subprocess.Popen(
                 words, stdout=out, stderr=errors, env=environment, start_new_session=True, **options

@@ -1,14 +1,18 @@
-"""What the ranks of a test do: two processes are started once, and carry out one function here after the other."""
+"""What the ranks of a test do: two processes are started once, and carry out one function here
+after the other."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import os
+import re
 import signal
 import traceback
 import warnings
 from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,11 +21,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from socrates import SATLoss, SocratesLoss
+from socrates import IndexedDataset, SATLoss, SocratesLoss
 from socrates.engine.events import Stepped
 from socrates.experiment import Experiment, Optimization, Part, resolve
 
-engine: Any = importlib.import_module("socrates.engine.train")  # the package has a function of that name
+# the package has a function of that name
+engine: Any = importlib.import_module("socrates.engine.train")
 RANKS = 2
 NUM_SAMPLES, NUM_CLASSES, WIDTH = 23, 3, 5
 LOSSES: dict[str, Any] = {"socrates": SocratesLoss, "sat": SATLoss}
@@ -31,8 +36,18 @@ def serve(rank: int, rendezvous: str, pipe: Any) -> None:
     """Carry out what the pipe asks for, as a rank of the group that meets at a file."""
     torch.set_num_threads(1)
     warnings.simplefilter("error")
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": "test"}
-    os.environ |= {"LOCAL_WORLD_SIZE": str(RANKS), "GROUP_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(RANKS),
+        "TORCHELASTIC_RUN_ID": "test",
+    }
+    os.environ |= {
+        "LOCAL_WORLD_SIZE": str(RANKS),
+        "GROUP_RANK": "0",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": "1",
+    }
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=RANKS)
     while (asked := pipe.recv()) is not None:
         name, options = asked
@@ -49,11 +64,24 @@ def samples():
     inputs = torch.randn(NUM_SAMPLES, WIDTH, generator=generator)
     labels = torch.randint(NUM_CLASSES, (NUM_SAMPLES,), generator=generator)
     torch.manual_seed(6)
-    return inputs, labels, nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, NUM_CLASSES + 1))
+    return (
+        inputs,
+        labels,
+        nn.Sequential(nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, NUM_CLASSES + 1)),
+    )
 
 
-def own_loop(rank, world=RANKS, loss="socrates", shares=(0.5, 1.0), ignored=False, weighted=False, wrapped=False):
-    """A plain loop of DDP, as users write it; `shares` say where each rank's part of a batch ends."""
+def own_loop(
+    rank,
+    world=RANKS,
+    loss="socrates",
+    shares=(0.5, 1.0),
+    ignored=False,
+    weighted=False,
+    wrapped=False,
+):
+    """A plain loop of DDP, as users write it; `shares` say where each rank's part of a batch
+    ends."""
     inputs, labels, model = samples()
     labels = torch.where(torch.arange(NUM_SAMPLES) % 5 == 2, -100, labels) if ignored else labels
     weight = torch.tensor([1.0, 2.0, 0.5]) if weighted else None
@@ -75,7 +103,8 @@ def own_loop(rank, world=RANKS, loss="socrates", shares=(0.5, 1.0), ignored=Fals
             value = checkpoint(whole, part, use_reentrant=False) if wrapped else whole(part)
             optimizer.zero_grad()
             value.backward()
-            if wrapped and world > 1:  # DDP does not see a forward pass inside the checkpoint: its work by hand
+            # DDP does not see a forward pass inside the checkpoint: its work by hand
+            if wrapped and world > 1:
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
                     parameter.grad /= world
@@ -153,8 +182,60 @@ def in_half_precision(rank):
     return criterion.target
 
 
+class Answers(nn.Module):
+    """A model that answers as those of transformers do."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, inputs, **rest):  # theirs take more, and leave it unread
+        return SimpleNamespace(logits=self.layers(inputs))
+
+
+def hugging_face(rank, batch_size, accumulation, folder):
+    """Train by the recipe of docs/loss.md, with the real Trainer; the state of what it trained."""
+    from transformers import (
+        Trainer,
+        TrainingArguments,
+    )  # slow to import, and no other case needs it
+
+    settings = {
+        "output_dir": str(folder),
+        "num_train_epochs": 3,
+        "per_device_train_batch_size": batch_size,
+        "gradient_accumulation_steps": accumulation,
+        "optim": "sgd",  # Adam would hide a gradient that is too large
+        "max_grad_norm": 0.0,  # so would clipping; 0 is none
+        "learning_rate": 0.5,
+        "lr_scheduler_type": "constant",
+        "save_strategy": "no",
+        "use_cpu": True,
+        "dataloader_pin_memory": False,
+    }
+    inputs, labels, layers = samples()
+    whole = 16  # a number of samples that batches of 8 divide
+    rows = zip(inputs[:whole], labels[:whole].tolist(), strict=True)
+    names: dict[str, Any] = {
+        "nn": nn,
+        "SocratesLoss": SocratesLoss,
+        "IndexedDataset": IndexedDataset,
+        "Trainer": Trainer,
+        "TrainingArguments": lambda **recipe: TrainingArguments(**{**recipe, **settings}),
+        "model": Answers(layers),
+        "train_set": [{"inputs": row, "labels": label} for row, label in rows],
+    }
+    page = (Path(__file__).parents[1] / "docs" / "loss.md").read_text()
+    section = page.partition("## Hugging Face Trainer")[2]
+    for block in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        exec(compile(block, "loss.md", "exec"), names)
+    trainer = names["trainer"]
+    return {**copied("trained", trainer.model), "ranks": torch.tensor(trainer.args.world_size)}
+
+
 def train_each(rank, out, cases, stop_at=None):
-    """Train a small model by each method; the state of model and method at the end, or where a signal stops it."""
+    """Train a small model by each method; the state of model and method at the end, or where a
+    signal stops it."""
     states: list[Any] = []
 
     def tell(event):
@@ -185,9 +266,23 @@ def copied(part, module):
     return {f"{part}.{key}": value.clone() for key, value in module.state_dict().items()}
 
 
-def small(name, model="mlp", epochs=2, precision="32-true", choose="last", frozen=False, **options):
+def small(
+    name,
+    model="mlp",
+    epochs=2,
+    precision="32-true",
+    choose="last",
+    frozen=False,
+    clip_norm=0.0,
+    **options,
+):
     """49 samples in batches of 8: the last batch of an epoch has one, so that a rank has none."""
-    settings = Optimization(epochs=epochs, batch_size=8, learning_rate=0.05, backbone_factor=0.0 if frozen else 1.0)
+    factor = 0.0 if frozen else 1.0
+    settings = Optimization(
+        epochs, 8, learning_rate=0.05, backbone_factor=factor, clip_norm=clip_norm
+    )
     parts = Part("digits"), Part(model, width=8), Part(name, **options)
-    made = Experiment(*parts, num_train=49, precision=precision, choose=choose, optimization=settings)
+    made = Experiment(
+        *parts, num_train=49, precision=precision, choose=choose, optimization=settings
+    )
     return resolve(made)

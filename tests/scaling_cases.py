@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 
 
-def sampled(n: int, c: int, true_t: float, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+def sampled(
+    n: int, c: int, true_t: float, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
     """Logits (n, c) and labels drawn from softmax(logits / true_t)."""
     generator = torch.Generator().manual_seed(seed)
     calibrated = 2.5 * torch.randn(n, c, generator=generator, dtype=torch.float64)
@@ -21,7 +23,8 @@ def mixed(n: int, c: int, seed: int = 0, strength: float = 0.15) -> tuple[Tensor
 
 
 def confident(n: int, c: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of an overconfident classifier that is right four times of five, as networks on images are."""
+    """Log-probabilities of an overconfident classifier that is right four times of five, as
+    networks on images are."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, c, (n,), generator=generator)
     logits = 1.5 * torch.randn(n, c, generator=generator)
@@ -29,8 +32,11 @@ def confident(n: int, c: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return (1.8 * logits).log_softmax(dim=1), labels
 
 
-def with_unknown(n: int, c: int, true_t: float, bias: float, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Logits (n, c + 1) whose `spread` reading is calibrated at temperature true_t and the given bias."""
+def with_unknown(
+    n: int, c: int, true_t: float, bias: float, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Logits (n, c + 1) whose `spread` reading is calibrated at temperature true_t and the given
+    bias."""
     generator = torch.Generator().manual_seed(seed)
     calibrated = 2.5 * torch.randn(n, c + 1, generator=generator, dtype=torch.float64)
     labels = torch.multinomial(spread(calibrated), 1, generator=generator).squeeze(1)

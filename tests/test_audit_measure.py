@@ -1,10 +1,12 @@
-"""One pass over predictions on disk: the numbers of the metrics themselves, whatever the format, parts and workers."""
+"""One pass over predictions on disk: the numbers of the metrics themselves, whatever the format,
+parts and workers."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import pickle
+import re
 import signal
 import sys
 from collections import Counter
@@ -17,12 +19,13 @@ from processes import Started, alive, descendants, wait_for
 from pyarrow import parquet
 
 from socrates import metrics
-from socrates.audit import parquet as parquet_reader
-from socrates.audit import pool, reader, text
-from socrates.audit.columns import Layout
+from socrates.audit.layout import Layout
 from socrates.audit.measure import measure
-from socrates.audit.read import open_predictions
-from socrates.audit.sample import Reservoir, mixed
+from socrates.audit.predictions import open_predictions
+from socrates.audit.read import parquet as parquet_reader
+from socrates.audit.read import reader
+from socrates.audit.rows import Reservoir, mixed
+from socrates.processes import in_processes
 
 PROBS, LABELS = predictions(500, 4)
 VALUES = ("accuracy", "ece", "cw_ece", "nll", "brier")
@@ -58,7 +61,9 @@ def test_the_numbers_are_those_of_the_metrics_in_every_format(tmp_path, name):
 def test_unknown_is_read_as_told(tmp_path, kind, reading):
     logits, labels = np.log(PROBS), LABELS % 3
     values = {"logits": logits} if kind == "logits" else {"probs": PROBS}
-    found = measured(tmp_path / "p.npz", {**values, "labels": labels}, {"unknown": True}, reading=reading)
+    found = measured(
+        tmp_path / "p.npz", {**values, "labels": labels}, {"unknown": True}, reading=reading
+    )
     close(found, expected(metrics.predict(logits, reading), labels))
     assert found.reading == reading
 
@@ -72,18 +77,25 @@ def test_logits_are_exact_where_a_probability_rounds_to_0(tmp_path):
 def test_confidence_and_correctness(tmp_path):
     confidence, correct = PROBS.max(axis=1), PROBS.argmax(axis=1) == LABELS
     found = measured(tmp_path / "p.csv.gz", {"confidence": confidence, "correct": correct})
-    close(found, {"ece": metrics.ece(confidence=confidence, correct=correct), "accuracy": correct.mean()})
+    close(
+        found,
+        {"ece": metrics.ece(confidence=confidence, correct=correct), "accuracy": correct.mean()},
+    )
     assert "nll" not in found.meter.compute()
     assert np.array_equal(found.sample.labels, correct)
 
 
 def test_weights(tmp_path):
     weight = np.arange(500) % 4 / 2
-    found = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": weight}, {"weight": "w"})
+    found = measured(
+        tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": weight}, {"weight": "w"}
+    )
     close(found, expected(PROBS, LABELS, sample_weight=weight))
     assert found.num_rows == (weight > 0).sum()
     rare = (np.arange(500) % 50 == 0).astype(float)
-    few = measured(tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": rare}, {"weight": "w"}, sample=10)
+    few = measured(
+        tmp_path / "p.parquet", columns_of(PROBS, LABELS) | {"w": rare}, {"weight": "w"}, sample=10
+    )
     assert few.sample.positions.tolist() == list(range(0, 500, 50))
     assert np.array_equal(found.sample.weight, weight[weight > 0])
 
@@ -102,8 +114,10 @@ def test_sums_by_group(tmp_path, weighted):
         assert group.num_rows == rows.sum()
         top = {"sample_weight": weight[rows]} if weighted else {}
         assert group.accuracy == pytest.approx(metrics.accuracy(PROBS[rows], LABELS[rows], **top))
-        assert group.confidence == pytest.approx(np.average(PROBS[rows].max(axis=1), weights=weight[rows]))
-    assert found.sample.groups["site"].tolist() == [word or "(missing)" for word in site]
+        assert group.confidence == pytest.approx(
+            np.average(PROBS[rows].max(axis=1), weights=weight[rows])
+        )
+    assert found.sample.groups["site"].to_array().tolist() == [word or "(missing)" for word in site]
 
 
 def test_groups_of_confidences_and_too_many_groups(tmp_path, monkeypatch):
@@ -111,7 +125,7 @@ def test_groups_of_confidences_and_too_many_groups(tmp_path, monkeypatch):
     found = measured(tmp_path / "p.csv", columns, {"groups": ["id"]})
     assert len(found.groups["id"]) == 500
     monkeypatch.setattr("socrates.audit.measure.MOST_GROUPS", 499)
-    with pytest.raises(ValueError, match="id has more than 499 different values: expected groups of rows"):
+    with pytest.raises(ValueError, match=r"id .*499"):
         measured(tmp_path / "p.csv", columns, {"groups": ["id"]})
 
 
@@ -125,8 +139,9 @@ def test_too_many_answers_that_nobody_asked_for_are_dropped_with_a_note(tmp_path
     found = measure(open_predictions(folder))
     assert found.groups == {}
     assert found.num_rows == 500
-    assert found.notes == ["pred_label has more than 8 different values, which are not looked at one by one"]
-    with pytest.raises(ValueError, match="pred_label has more than 8 different values: expected groups of rows"):
+    (note,) = found.notes
+    assert re.search(r"pred_label .*\b8\b", note)
+    with pytest.raises(ValueError, match=r"pred_label .*\b8\b"):
         measure(open_predictions(folder, groups=["pred_label"]))
 
 
@@ -161,7 +176,7 @@ def test_the_sample_depends_on_rows_and_seed_alone(tmp_path, monkeypatch):
     assert whole.sample.positions.tolist() == sorted(good[np.argsort(hashes[good])][:60].tolist())
     assert np.array_equal(whole.sample.values, PROBS[whole.sample.positions])
     monkeypatch.setattr(reader, "BATCH_VALUES", 1)
-    monkeypatch.setattr(text, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 500)
     monkeypatch.setattr(parquet_reader, "PART_ROWS", 64)
     for source in (tmp_path / "p.parquet", parts(tmp_path / "parts", columns, [0, 1, 300, 0, 199])):
         other = measure(open_predictions(source), sample=60)
@@ -169,9 +184,12 @@ def test_the_sample_depends_on_rows_and_seed_alone(tmp_path, monkeypatch):
         assert np.array_equal(other.sample.values, whole.sample.values)
         assert other.meter.compute() == pytest.approx(whole.meter.compute(), abs=1e-12)
     for name in ("p.csv", "p.jsonl", "p.npz"):
-        assert np.array_equal(measured(tmp_path / name, columns, sample=60).sample.positions, whole.sample.positions)
+        assert np.array_equal(
+            measured(tmp_path / name, columns, sample=60).sample.positions, whole.sample.positions
+        )
     assert not np.array_equal(
-        measured(tmp_path / "p.npz", columns, sample=60, seed=1).sample.positions, whole.sample.positions
+        measured(tmp_path / "p.npz", columns, sample=60, seed=1).sample.positions,
+        whole.sample.positions,
     )
 
 
@@ -190,9 +208,9 @@ def test_known_numbers_of_rows_change_nothing_of_the_sample(tmp_path, size):
     path = write_columns(tmp_path / "p.npz", columns_of(*predictions(20_000, 2)))
     source = open_predictions(path)
     one, other = Reservoir(size, 3), Reservoir(size, 3, 20_000)
-    for rows in source.batches():
-        one.add(rows)
-        other.add(rows)
+    for batch in source.batches():
+        one.add(batch.rows)
+        other.add(batch.rows)
     assert len(one.sample()) == size
     assert np.array_equal(one.sample().positions, other.sample().positions)
 
@@ -210,20 +228,31 @@ def test_bad_rows_are_counted_and_strict_refuses_the_first(tmp_path, name):
     good = ~np.isnan(probs).any(axis=1)
     close(found, expected(PROBS[good], LABELS[good]))
     unit, first = {"p.csv": ("line", 9), "p.jsonl": ("line", 8)}.get(name, ("row", 7))
-    assert found.bad.words.startswith(
-        f"3 bad rows were left out: {unit} {first} holds NaN, infinity or no number, {unit}"
-    )
-    with pytest.raises(ValueError, match=rf"p\.\w+: {unit} {first} holds NaN, infinity or no number$"):
+    assert found.bad.count == 3
+    assert f": {unit} {first} " in found.bad.words
+    with pytest.raises(ValueError, match=rf"{name}: {unit} {first} .*NaN"):
         measured(tmp_path / name, columns_of(probs, LABELS), strict=True)
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        (columns_of(np.log(PROBS), LABELS), "500 of 500 .* holds a negative probability .*say kind='logits'"),
-        (columns_of(PROBS / 2, LABELS), r"does not sum to 1 .*row 0, sums to 0.5, expected 1\): .*divide each row"),
-        (columns_of(PROBS, np.array(["a", "b", "c", "d"])[LABELS]), "none of the classes .*tell the names"),
-        ({"confidence": 100 * PROBS.max(axis=1), "correct": LABELS == 0}, "outside 0 to 1 .*divide percentages by 100"),
+        (
+            columns_of(np.log(PROBS), LABELS),
+            "500 of 500 .*negative .*kind='logits'",
+        ),
+        (
+            columns_of(PROBS / 2, LABELS),
+            r"row 0, sums to 0\.5, .*divide each row",
+        ),
+        (
+            columns_of(PROBS, np.array(["a", "b", "c", "d"])[LABELS]),
+            "none of the classes .*classes=",
+        ),
+        (
+            {"confidence": 100 * PROBS.max(axis=1), "correct": LABELS == 0},
+            "outside 0 to 1 .*percentages",
+        ),
     ],
 )
 def test_mostly_bad_rows_mean_that_the_file_was_not_understood(tmp_path, columns, words):
@@ -233,38 +262,38 @@ def test_mostly_bad_rows_mean_that_the_file_was_not_understood(tmp_path, columns
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"), [(LABELS + 1, "line 4 has the label '4'"), (2 * (LABELS > 0) - 1, "'-1'")]
+    ("labels", "first"), [(LABELS + 1, "line 4 .*'4'"), (2 * (LABELS > 0) - 1, "line 8 .*'-1'")]
 )
-def test_labels_that_do_not_count_from_0_are_noticed(tmp_path, labels, words):
+def test_labels_that_do_not_count_from_0_are_noticed(tmp_path, labels, first):
     columns = columns_of(PROBS, labels) if labels.max() > 1 else {"y": labels, "p": PROBS[:, 0]}
-    with pytest.raises(
-        ValueError, match=rf"no label of .* is 0, and .*{words}.*: do labels count from 1, or are they -1"
-    ):
+    with pytest.raises(ValueError, match=first):
         measured(tmp_path / "p.csv", columns)
 
 
 def test_one_number_for_more_than_two_classes_is_no_score(tmp_path):
     columns = {"label": LABELS, "score": PROBS.max(axis=1) / 2}
-    with pytest.raises(
-        ValueError, match=r"labels of .* are neither 0 nor 1, .*kind='confidence' with columns=\['score"
-    ):
+    with pytest.raises(ValueError, match=r"kind='confidence' .*columns=\['score'\]"):
         measured(tmp_path / "p.csv", columns)
 
 
 def test_correctness_that_is_no_truth_value(tmp_path):
     columns = {"confidence": PROBS.max(axis=1), "correct": np.where(LABELS == 0, "T", "F")}
-    with pytest.raises(ValueError, match="expected 1 and 0, or true and false in correct"):
+    with pytest.raises(ValueError, match=r"1 and 0, .*correct"):
         measured(tmp_path / "p.csv", columns)
 
 
 def test_notes_say_what_was_done_to_rows(tmp_path):
     probs = np.array([[1.0, 0.0], [0.33, 0.67], [0.0, 1.0], [0.33, 0.66], [np.nan, 1.0]])
     found = measured(tmp_path / "p.csv", columns_of(probs, [1, 1, 1, 0, 0]))
-    assert [words[:18] for words in found.notes] == ["1 bad row was left", "1 rounded rows, wh", "1 rows give their "]
+    assert [words[:18] for words in found.notes] == [
+        "1 bad row was left",
+        "1 rounded rows, wh",
+        "1 rows assign prob",
+    ]
 
 
 def test_weights_that_are_all_0(tmp_path):
-    with pytest.raises(ValueError, match="holds no rows of a weight above 0"):
+    with pytest.raises(ValueError, match="weight above 0"):
         measured(tmp_path / "p.csv", columns_of(PROBS, LABELS) | {"sample_weight": np.zeros(500)})
 
 
@@ -283,7 +312,7 @@ def test_labels_of_probability_0_are_counted(tmp_path):
 
 
 def test_progress_is_told_in_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 3000)
     told = []
     measured(tmp_path / "p.csv", columns_of(PROBS, LABELS), tell=told.append)
     assert len(told) > 5
@@ -317,7 +346,7 @@ def test_no_number_depends_on_the_workers(many_parts):
         told_by_many = []
         same(one, measure(source, sample=90, workers=workers, tell=told_by_many.append))
         assert told_by_many[-1] == told[-1] == 500
-    with pytest.raises(ValueError, match=r"parts: row 333 holds NaN, infinity or no number"):
+    with pytest.raises(ValueError, match=r"parts: row 333 .*NaN"):
         measure(source, workers=2, strict=True)
 
 
@@ -335,26 +364,26 @@ def doubled(task):
 
 @pytest.mark.slow
 def test_processes_give_results_in_order_and_errors_in_turn():
-    assert list(pool.in_processes(doubled, [1, 2, 3, 4], 3)) == [2, 4, 6, 8]
-    results = pool.in_processes(doubled, [1, 2, 5, 3], 2)
+    assert list(in_processes(doubled, [1, 2, 3, 4], 3)) == [2, 4, 6, 8]
+    results = in_processes(doubled, [1, 2, 5, 3], 2)
     assert [next(results), next(results)] == [2, 4]
     with pytest.raises(RuntimeError, match="KeyError"):
         next(results)
-    with pytest.raises(ChildProcessError, match="exit code -9: was it killed as memory ran out"):
-        list(pool.in_processes(killed, [0, 1, 2], 2))
+    with pytest.raises(ChildProcessError, match=r" -9: .*memory"):
+        list(in_processes(killed, [0, 1, 2], 2))
 
 
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from socrates.audit import pool
+from socrates.processes import in_processes
 
 def slow(task):
     Path(sys.argv[1], f"started-{task}").touch()
     time.sleep(600)
 
 if __name__ == "__main__":
-    list(pool.in_processes(slow, [1, 2], 2))
+    list(in_processes(slow, [1, 2], 2))
 """
 
 
@@ -373,4 +402,7 @@ def test_ctrl_c_ends_all_processes_at_once(tmp_path):
 
 def test_the_columns_that_are_read_are_said():
     layout = Layout("logits", ("z0", "z1", "unknown"), ("0", "1"), unknown=True, label="y")
-    assert layout.words == "logits of 2 classes and of unknown, the last column (z0 to unknown), labels in y"
+    assert (
+        layout.words
+        == "logits of 2 classes and of unknown, the last column (z0 to unknown), labels in y"
+    )

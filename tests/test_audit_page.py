@@ -1,4 +1,5 @@
-"""docs/audit.md is true: its pipeline step runs as a script, its Python blocks run, its names are the code's."""
+"""docs/audit.md is true: its pipeline step runs as a script, its Python blocks run, its names are
+the code's."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from socrates.audit import columns
+from socrates.audit import layout
 from socrates.audit.run import audit
-from socrates.cli.commands import Audit
+from socrates.cli.commands import AuditOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
@@ -41,7 +42,11 @@ def test_the_step_of_a_pipeline_runs_as_a_script(place: Path) -> None:
     assert script is not None
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-e", "-c", script[1]], capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+        ["bash", "-e", "-c", script[1]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("predictions is calibrated as far as 900 rows can tell")
@@ -51,7 +56,11 @@ def test_the_step_of_a_pipeline_runs_as_a_script(place: Path) -> None:
 
 def test_the_python_blocks_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = np.genfromtxt("predictions.csv", delimiter=",", skip_header=1, usecols=(1, 2, 3, 4))
-    names = {"probs": table[:, 1:], "labels": table[:, 0].astype(int), "hospital": ["north", "south"] * 450}
+    names = {
+        "probs": table[:, 1:],
+        "labels": table[:, 0].astype(int),
+        "hospital": ["north", "south"] * 450,
+    }
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(compile(block, "audit.md", "exec"), names)
     said = capsys.readouterr().out
@@ -60,7 +69,7 @@ def test_the_python_blocks_run(place: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_table_of_names_is_that_of_the_code() -> None:
-    table = re.search(r"\| content.*?\n\n", str(columns.__doc__), re.DOTALL)
+    table = re.search(r"\| content.*?\n\n", str(layout.__doc__), re.DOTALL)
     assert table is not None
     assert table[0] in PAGE
 
@@ -75,5 +84,5 @@ def test_the_page_names_every_key_of_the_json(place: Path) -> None:
 
 
 def test_every_option_that_the_page_names_is_one() -> None:
-    options = {f"--{name.replace('_', '-')}" for name in Audit.__dataclass_fields__}
+    options = {f"--{name.replace('_', '-')}" for name in AuditOptions.__dataclass_fields__}
     assert set(re.findall(r"--[a-z][a-z-]*", PAGE)) <= options

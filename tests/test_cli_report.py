@@ -34,8 +34,16 @@ def test_a_report_with_damaged_and_unfinished_runs(run, tmp_path):
     assert "damaged" in text
     assert str(tmp_path / "report" / "index.html") in text
     assert (tmp_path / "report" / "index.html").stat().st_size < 6e6
-    assert {path.suffix for path in (tmp_path / "report" / "tables").iterdir()} == {".md", ".tex", ".csv"}
-    assert {path.suffix for path in (tmp_path / "report" / "figures").iterdir()} == {".pdf", ".png", ".txt"}
+    assert {path.suffix for path in (tmp_path / "report" / "tables").iterdir()} == {
+        ".md",
+        ".tex",
+        ".csv",
+    }
+    assert {path.suffix for path in (tmp_path / "report" / "figures").iterdir()} == {
+        ".pdf",
+        ".png",
+        ".txt",
+    }
     assert "brier" in (tmp_path / "report" / "tables" / "skipped.md").read_text()
 
 
@@ -46,7 +54,7 @@ def test_a_report_of_nothing_says_so(run, tmp_path, what):
         target.write_text("")
     code, text = run("report", target, "--out", tmp_path / "report")
     assert code == 1
-    assert ("no finished run" if what == "nothing" else "is no folder") in text
+    assert ("no finished run" if what == "nothing" else "is not a folder") in text
     assert not (tmp_path / "report").exists()
 
 
@@ -56,7 +64,9 @@ def test_a_dry_run_lists_runs_and_cost(run, tmp_path, monkeypatch):
     assert code == 0, text
     assert "25 of 25 runs are missing: 180,000 samples" in text
     assert "Laptop scale" in text
-    code, text = run("reproduce", "test", "--setting", "cifar100-vgg16", "--scale", "paper", "--dry-run")
+    code, text = run(
+        "reproduce", "test", "--setting", "cifar100-vgg16", "--scale", "paper", "--dry-run"
+    )
     assert code == 0, text
     assert "45 of 45 runs are missing" in text
     assert "Laptop" not in text
@@ -91,7 +101,9 @@ def test_a_report_of_laptop_runs_says_so_everywhere(run, tmp_path):
 
 def test_finished_runs_are_not_repeated_and_the_table_is_written(run, tmp_path):
     wanted = RECIPES["beta"].wanted([], LaptopScale(), (1, 2))
-    runs: list[Experiment] = [one for columns in wanted.values() for runs in columns.values() for one in runs]
+    runs: list[Experiment] = [
+        one for columns in wanted.values() for runs in columns.values() for one in runs
+    ]
     for one in runs:
         make_run(tmp_path / "laptop" / "runs", one, num_test=60)
     code, text = run("reproduce", "beta", "pareto-beta", "--seeds", "1-2", "--out", tmp_path)
@@ -101,8 +113,14 @@ def test_finished_runs_are_not_repeated_and_the_table_is_written(run, tmp_path):
     for ending in ("md", "tex", "csv"):
         assert "Laptop scale" in (tmp_path / "laptop" / "tables" / f"beta.{ending}").read_text()
     assert "Laptop scale" in (tmp_path / "laptop" / "runs" / "note.txt").read_text()
-    assert "the Pareto rule l1 (error + ECE) the best" in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
+    assert (
+        "the Pareto rule l1 (error + ECE) the best"
+        in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
+    )
     code, text = run("reproduce", "beta", "--seeds", "1-2", "--rule", "ece", "--out", tmp_path)
     assert code == 0, text
-    assert "the Pareto rule ece (ECE alone) the best" in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
+    assert (
+        "the Pareto rule ece (ECE alone) the best"
+        in (tmp_path / "laptop" / "tables" / "beta.md").read_text()
+    )
     assert (tmp_path / "laptop" / "figures" / "pareto-beta.png").is_file()

@@ -1,4 +1,5 @@
-"""`socrates tune` and `socrates sweep`: the words they take, and a real study, stopped and continued."""
+"""`socrates tune` and `socrates sweep`: the words they take, and a real study, stopped and
+continued."""
 
 from __future__ import annotations
 
@@ -11,12 +12,24 @@ import pytest
 
 from socrates.cli.commands import Reproduce, Sweep, Tune
 from socrates.cli.options import parse, parse_seeds
-from socrates.cli.studies import grid_of, parse_grid, part_of, read_file, split_options, sweep_experiments
+from socrates.cli.studies import (
+    grid_of,
+    parse_grid,
+    part_of,
+    read_file,
+    split_options,
+    sweep_experiments,
+)
 from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
 from socrates.pareto import RULES
 
-BASE = Experiment(Part("digits"), Part("mlp"), Part("socrates"), optimization=usual_optimization("digits", "mlp", "ce"))
+BASE = Experiment(
+    Part("digits"),
+    Part("mlp"),
+    Part("socrates"),
+    optimization=usual_optimization("digits", "mlp", "ce"),
+)
 
 
 @pytest.fixture
@@ -25,7 +38,8 @@ def no_process(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "seeds"), [("1-5", (1, 2, 3, 4, 5)), ("1,3,7", (1, 3, 7)), ("4", (4,)), ("1-3, 2,9", (1, 2, 3, 9))]
+    ("text", "seeds"),
+    [("1-5", (1, 2, 3, 4, 5)), ("1,3,7", (1, 3, 7)), ("4", (4,)), ("1-3, 2,9", (1, 2, 3, 9))],
 )
 def test_seeds(text, seeds):
     assert parse_seeds(text) == seeds
@@ -54,21 +68,31 @@ def test_methods_with_options(text, name, options):
 
 @pytest.mark.parametrize("text", ["focal:gamma=", "focal:=2", ":gamma=2", "focal:gamma=2,"])
 def test_what_are_no_options(text):
-    with pytest.raises(ValueError, match="is not NAME:OPTION=VALUE"):
+    with pytest.raises(ValueError, match=f"^'{text}' .*OPTION="):
         split_options(text)
 
 
 def test_parts_have_the_types_of_their_options():
-    assert part_of("method", "ccl_sc:queue_size=300,weight=1").options == (("queue_size", 300), ("weight", 1.0))
-    with pytest.raises(ValueError, match="method 'focal' has no option 'width': choose from gamma"):
+    assert part_of("method", "ccl_sc:queue_size=300,weight=1").options == (
+        ("queue_size", 300),
+        ("weight", 1.0),
+    )
+    with pytest.raises(ValueError, match=r"'width': .*gamma"):
         part_of("method", "focal:width=3")
-    with pytest.raises(ValueError, match="did you mean 'focal'"):
+    with pytest.raises(ValueError, match=r"'fokal'.*'focal'"):
         part_of("method", "fokal:gamma=3")
 
 
 def test_a_grid_in_words():
-    grid = parse_grid(["gamma=1,2.5", "target-over=all", "batch_size=64,64", "learning_rate=1"], BASE)
-    assert grid == {"gamma": (1.0, 2.5), "target_over": ("all",), "batch_size": (64,), "learning_rate": (1.0,)}
+    grid = parse_grid(
+        ["gamma=1,2.5", "target-over=all", "batch_size=64,64", "learning_rate=1"], BASE
+    )
+    assert grid == {
+        "gamma": (1.0, 2.5),
+        "target_over": ("all",),
+        "batch_size": (64,),
+        "learning_rate": (1.0,),
+    }
     assert isinstance(grid["batch_size"][0], int)
 
 
@@ -104,33 +128,46 @@ def test_the_paper_has_a_grid_and_what_is_fixed_is_not_searched(words, names):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tune", "digits", "mlp", "gamblers"], "the paper has no grid for 'gamblers', only for socrates,"),
-        (["tune", "digits", "mlp", "brier", "--batch-size", "64"], "nothing is left of the paper's grid"),
-        (["tune", "digits", "mlp", "ccl_sc", "--epochs", "3"], "starts no second phase before epoch 3"),
+        (
+            ["tune", "digits", "mlp", "gamblers"],
+            "the paper has no grid for 'gamblers', only for socrates,",
+        ),
+        (
+            ["tune", "digits", "mlp", "brier", "--batch-size", "64"],
+            "nothing is left of the paper's grid",
+        ),
+        (
+            ["tune", "digits", "mlp", "ccl_sc", "--epochs", "3"],
+            "starts no second phase before epoch 3",
+        ),
         (["tune", "digits", "mlp", "focal", "--grid", "gamma=1,-1"], "gamma must be at least 0"),
         (["tune", "digits", "mlp", "socrates", "--grid", "target_over=all,some"], "'known'"),
-        (["tune", "digits", "mlp", "focal", "--gamma", "2", "--grid", "gamma=1"], "by itself and in --grid"),
+        (
+            ["tune", "digits", "mlp", "focal", "--gamma", "2", "--grid", "gamma=1"],
+            "by itself and in --grid",
+        ),
         (["tune", "digits", "mlp", "focal", "--seeds", "x"], "--seeds takes"),
         (["tune", "digits", "mlp", "focal", "--trials", "0"], "at least 1 trial"),
         (["tune", "digits", "mlp", "fokal"], "did you mean 'focal'"),
         (["tune", "digit", "mlp", "brier", "--seeds", "1"], "did you mean 'digits'"),
-        (["sweep"], "give a FILE.py, or --methods"),
+        (["sweep"], "a FILE.py, or --methods"),
         (["sweep", "nothing.py"], "nothing.py is not there"),
         (["sweep", "nothing.py", "--epochs", "3"], "--epochs has no place beside it"),
         (["sweep", "--methods", "focal:gamma=x"], "must be a number like"),
         (["sweep", "--methods", "focal:gamma=-1"], "gamma must be at least 0"),
-        (["sweep", "--methods", "ce", "--gamma", "3"], "there is no option --gamma"),
+        (["sweep", "--methods", "ce", "--gamma", "3"], "Unrecognized options: --gamma"),
     ],
 )
 def test_mistakes_are_told_before_any_process(run, tmp_path, no_process, words, message):
     code, text = run(*words, "--out", tmp_path)
-    assert code == 1
+    assert code == (2 if "Unrecognized" in message else 1)
     assert message in re.sub(r"\s+", " ", text)
     assert "Traceback" not in text
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [(Tune, ["tune", "digits", "mlp", "ce"]), (Reproduce, ["reproduce", "beta"])]
+    ("options", "words"),
+    [(Tune, ["tune", "digits", "mlp", "ce"]), (Reproduce, ["reproduce", "beta"])],
 )
 def test_the_rules_to_choose_by_are_those_of_the_library(run, no_process, options, words):
     assert get_args(get_type_hints(options)["rule"]) == tuple(RULES)
@@ -151,7 +188,10 @@ base = Experiment(Part("digits"), Part("mlp"), Part("ce"))
 
 @pytest.mark.parametrize(
     "text",
-    ["experiments = [replace(base, seed=seed) for seed in (1, 2)]", "def experiments():\n    return base, base"],
+    [
+        "experiments = [replace(base, seed=seed) for seed in (1, 2)]",
+        "def experiments():\n    return base, base",
+    ],
 )
 def test_a_file_of_experiments(tmp_path, monkeypatch, text):
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -166,9 +206,9 @@ def test_a_file_of_experiments(tmp_path, monkeypatch, text):
         ("experiments = []", r"at least one Experiment, got \[\]"),
         ("experiments = base", "must be a list"),
         ("experiments = [base, 'ce']", "holds str at 1: expected an Experiment"),
-        ("experiments = [bse]", "could not be run: NameError: name 'bse' is not defined"),
-        ("def experiments():\n    return 1 / 0", "could not be run: ZeroDivisionError"),
-        ("experiments = [", "could not be run: SyntaxError"),
+        ("experiments = [bse]", "NameError: name 'bse'"),
+        ("def experiments():\n    return 1 / 0", "ZeroDivisionError"),
+        ("experiments = [", "SyntaxError"),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path, monkeypatch, text, message):
@@ -181,21 +221,28 @@ def test_a_wrong_file_is_named(tmp_path, monkeypatch, text, message):
 
 def test_the_product():
     options = Sweep(
-        datasets=("digits", "mnist"), models=("mlp", "mlp:width=8"), methods=("ce", "socrates:no-beta:gamma=1"),
-        seeds="1-3", epochs=2,
-    )  # fmt: skip
+        datasets=("digits", "mnist"),
+        models=("mlp", "mlp:width=8"),
+        methods=("ce", "socrates:no-beta:gamma=1"),
+        seeds="1-3",
+        epochs=2,
+    )
     experiments = sweep_experiments(options)
     assert len(set(experiments)) == 2 * 2 * 2 * 3
     assert dict(experiments[-1].method.options)["gamma"] == 1.0
     assert experiments[-1].changed("model") == {"width": 8}
-    assert experiments[0].optimization.batch_size == usual_optimization("digits", "mlp", "ce").batch_size
+    assert (
+        experiments[0].optimization.batch_size
+        == usual_optimization("digits", "mlp", "ce").batch_size
+    )
     assert {experiment.optimization.epochs for experiment in experiments} == {2}
 
 
 def test_a_file_with_whole_numbers_finds_its_runs(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     text = """experiments = [
-        replace(base, method=Part("focal", gamma=gamma), seed=seed, num_train=50, optimization=Optimization(1, 64, 1))
+        replace(base, method=Part("focal", gamma=gamma), seed=seed, num_train=50, \
+optimization=Optimization(1, 64, 1))
         for gamma in (1, 2) for seed in (1, 2)
     ]"""
     (tmp_path / "study.py").write_text(
@@ -212,10 +259,16 @@ def test_a_file_with_whole_numbers_finds_its_runs(run, tmp_path, monkeypatch):
 def finished_times(out):
     """When each file of a finished run was changed last."""
     folders = [done.parent for done in out.glob("*/finished.json")]
-    return {path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return {
+        path: path.stat().st_mtime_ns
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-# The first run that gets to it may train, all others wait at their first batch for as long as the gate is closed.
+# The first run that gets to it may train, all others wait at their first batch for as long as the
+# gate is closed.
 GATED = """
 import time
 from pathlib import Path
@@ -240,12 +293,23 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     (tmp_path / "gated.py").write_text(GATED)
     out = tmp_path / "runs"
     settings = ("--seeds", "1-2", "--epochs", "30", "--num-train", "100", "--out", str(out))
-    words = ("tune", "digits", "mlp", "gated:Gated", "--width", "16", "--grid", "gamma=1,3", *settings)
+    words = (
+        "tune",
+        "digits",
+        "mlp",
+        "gated:Gated",
+        "--width",
+        "16",
+        "--grid",
+        "gamma=1,3",
+        *settings,
+    )
     process = start(*words)
     process.wait_for(lambda: list(out.glob("*/finished.json")))
     process.ctrl_c()
     assert process.ended() == 130
-    assert re.search(r"[01] of 4 runs finished", process.said())  # the last one may not have been heard of yet
+    # the last one may not have been heard of yet
+    assert re.search(r"[01] of 4 runs finished", process.said())
     assert "the same command continues" in process.said()
     assert "Traceback" not in process.said()
     before = finished_times(out)
@@ -262,12 +326,23 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     assert f"choice: gamma={gamma:g}" in text
     assert "front, chosen" in text
     assert "study.json" in text
-    assert f"socrates train digits mlp gated:Gated --gamma {gamma:g} --width 16 --seed 1 --epochs 30" in text
+    assert (
+        f"socrates train digits mlp gated:Gated --gamma {gamma:g} --width 16 --seed 1 --epochs 30"
+        in text
+    )
 
     monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
     after = finished_times(out)
     assert run(*words)[0] == 0
-    same = ("sweep", "--models", "mlp:width=16", "--methods", "gated:Gated:gamma=1", "gated:Gated:gamma=3", *settings)
+    same = (
+        "sweep",
+        "--models",
+        "mlp:width=16",
+        "--methods",
+        "gated:Gated:gamma=1",
+        "gated:Gated:gamma=3",
+        *settings,
+    )
     code, text = run(*same, "--keep-every", "30", "--dry-run")
     assert code == 0, text
     assert "4 runs, 4 finished, 0 to train" in text

@@ -12,7 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from data_files import OFFICIAL_COUNTS, cifar10_files, cifar100_files, food101_files, idx, mnist_files, pixels, write
+from data_files import (
+    OFFICIAL_COUNTS,
+    cifar10_files,
+    cifar100_files,
+    food101_files,
+    idx,
+    mnist_files,
+    pixels,
+    write,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
@@ -27,7 +36,10 @@ pytestmark = pytest.mark.filterwarnings(OFFICIAL_COUNTS)
 
 
 def svhn_content(count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    return {"X": pixels((32, 32, 3, count), seed), "y": (np.arange(count) % 10 + 1).astype(np.uint8)[:, None]}
+    return {
+        "X": pixels((32, 32, 3, count), seed),
+        "y": (np.arange(count) % 10 + 1).astype(np.uint8)[:, None],
+    }
 
 
 @pytest.fixture
@@ -38,12 +50,16 @@ def root(tmp_path, monkeypatch) -> Path:
     write(tmp_path / "FashionMNIST" / "raw", mnist_files(compressed=True))
     for part, count in {"train": 40, "test": 20}.items():
         savemat(tmp_path / f"{part}_32x32.mat", svhn_content(count))
-    monkeypatch.setattr(download, "BASE_URLS", dict.fromkeys(download.BASE_URLS, "http://127.0.0.1:9/"))
+    monkeypatch.setattr(
+        download, "BASE_URLS", dict.fromkeys(download.BASE_URLS, "http://127.0.0.1:9/")
+    )
     return tmp_path
 
 
 def everything(split: Split, stream: Stream | None = None) -> torch.Tensor:
-    return torch.cat([batch.inputs for batch in split.batches(32, torch.arange(len(split)), stream)])
+    return torch.cat(
+        [batch.inputs for batch in split.batches(32, torch.arange(len(split)), stream)]
+    )
 
 
 SIZES = {
@@ -140,10 +156,18 @@ def test_a_data_set_from_outside(tmp_path, monkeypatch):
         assert len(data.load(name, tmp_path / "mine", share=0.2, augment="always").train) == 60
         assert len(data.load(name, tmp_path / "mine", num_train=20).train) == 20
     for name, options, message in (
-        ("my_data.py:half", {"size": 1}, r"data set 'my_data.py:half' has no option 'size', it takes share=0.5"),
-        ("my_data.py:wrong", {}, "must give socrates.contracts.Splits, got list"),
-        ("my_data.py:rootless", {}, r"cannot be called as \(\): too many positional"),
-        ("my_data.py:nothing", {}, "data set 'my_data.py:nothing' cannot be imported .*AttributeError"),
+        (
+            "my_data.py:half",
+            {"size": 1},
+            r"my_data.py:half.* 'size'.* share=0.5",
+        ),
+        ("my_data.py:wrong", {}, "Splits, got list"),
+        ("my_data.py:rootless", {}, "my_data.py:rootless"),
+        (
+            "my_data.py:nothing",
+            {},
+            "my_data.py:nothing.*AttributeError",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             data.load(name, tmp_path / "mine", **options)
@@ -163,20 +187,27 @@ def test_pixels_and_labels_come_from_the_official_places(root):
     splits = data.load("cifar10", root, augment=False)
     records = np.concatenate(
         [
-            np.frombuffer(content[f"cifar-10-batches-bin/data_batch_{i}.bin"], np.uint8).reshape(-1, 3073)
+            np.frombuffer(content[f"cifar-10-batches-bin/data_batch_{i}.bin"], np.uint8).reshape(
+                -1, 3073
+            )
             for i in range(1, 6)
         ]
     )
     train, val = data.validation_split(100)
     assert splits.train.labels.tolist() == records[train, 0].tolist()
-    mean, std = (torch.tensor(v)[:, None, None] for v in ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)))
-    expected = (torch.from_numpy(records[val, 1:].reshape(-1, 3, 32, 32)).float() / 255 - mean) / std
+    mean, std = (
+        torch.tensor(v)[:, None, None] for v in ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
+    )
+    expected = (
+        torch.from_numpy(records[val, 1:].reshape(-1, 3, 32, 32)).float() / 255 - mean
+    ) / std
     assert torch.allclose(everything(splits.val), expected, atol=1e-5)
     mnist = data.load("mnist", root)
     expected = (torch.from_numpy(pixels((20, 28, 28)))[:, None].float() / 255 - 0.1307) / 0.3081
     assert torch.allclose(everything(mnist.test), expected, atol=1e-5)
     svhn = data.load("svhn", root)
-    assert svhn.test.labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0] * 2  # the official class 10 is the digit 0
+    # the official class 10 is the digit 0
+    assert svhn.test.labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0] * 2
     expected = torch.from_numpy(svhn_content(20)["X"]).permute(3, 2, 0, 1).float() / 127.5 - 1
     assert torch.allclose(everything(svhn.test), expected, atol=1e-5)
 
@@ -197,50 +228,64 @@ def test_digits_are_stratified():
 
 
 def test_other_counts_than_the_official_ones_are_said(root):
-    with pytest.warns(UserWarning, match=r"SVHN.*: 40 train samples \(official 73,257\), 20 test samples"):
+    with pytest.warns(UserWarning, match=r"SVHN.*: 40 .*73,257.*20 test"):
         data.load("svhn", root)
     data.load("digits")  # an error if it warns
 
 
 def test_splits_do_not_depend_on_global_randomness(root):
-    found = []
+    loaded = []
     for seed in (1, 2):
         np.random.seed(seed)  # noqa: NPY002
         torch.manual_seed(seed)
         before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
         splits = data.load("svhn", root, num_train=20, augment=False)
-        found.append([everything(split) for split in (splits.train, splits.val, splits.test)])
+        loaded.append([everything(split) for split in (splits.train, splits.val, splits.test)])
         assert np.array_equal(before[0], np.random.get_state()[1])  # noqa: NPY002
         assert torch.equal(before[1], torch.get_rng_state())
-    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    assert all(torch.equal(*pair) for pair in zip(*loaded, strict=True))
 
 
 def test_other_packages_are_imported_only_where_they_are_used(monkeypatch):
     for path in Path(data.__file__).parent.glob("*.py"):
-        outside = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
-        names = {alias.name for node in outside if isinstance(node, ast.Import) for alias in node.names}
-        names |= {node.module or "" for node in outside if isinstance(node, ast.ImportFrom) and not node.level}
-        assert {name.split(".")[0] for name in names} <= {"torch", "numpy", "socrates", *sys.stdlib_module_names}
+        outside = [
+            node
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        names = {
+            alias.name for node in outside if isinstance(node, ast.Import) for alias in node.names
+        }
+        names |= {
+            node.module or ""
+            for node in outside
+            if isinstance(node, ast.ImportFrom) and not node.level
+        }
+        assert {name.split(".")[0] for name in names} <= {
+            "torch",
+            "numpy",
+            "socrates",
+            *sys.stdlib_module_names,
+        }
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r"'digits' needs sklearn\.datasets: install socrates-loss\[train\]"):
+    with pytest.raises(ImportError, match=r"sklearn\.datasets.*socrates-loss\[train\]"):
         data.load("digits")
 
 
-def test_unknown_names_list_the_choices():
-    with pytest.raises(
-        ValueError, match=r"'fashion-mnist', did you mean 'fashion_mnist'\? Choose from cifar10, .*npz:PATH"
-    ):
-        data.load("fashion-mnist")
-    with pytest.raises(ValueError, match=r"'imagenet22k': choose from cifar10"):
-        data.load("imagenet22k")
-    with pytest.raises(ValueError, match="no data set 'folder:'"):
-        data.load("folder:")
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("fashion-mnist", "'fashion_mnist'"), ("imagenet22k", ""), ("folder:", "'folder:PATH'")],
+)
+def test_unknown_names_list_the_choices(name, nearest):
+    with pytest.raises(ValueError, match=rf"'{name}'.*{nearest}.* cifar10, ") as error:
+        data.load(name)
+    assert all(choice in str(error.value) for choice in ("svhn", "folder:PATH", "npz:PATH"))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 3}, "no option 'size', it takes image_size=None, augment=True"),
+        ({"size": 3}, "'size'.* image_size=None, augment=True"),
         ({"image_size": 0}, "got 0"),
         ({"image_size": True}, "got True"),
         ({"augment": "no"}, "'no'"),
@@ -271,9 +316,16 @@ def test_label_noise_is_in_the_training_labels_alone_and_always_the_same():
 def test_label_noise_is_part_of_a_run_s_name_and_of_its_data():
     clean = Experiment(Part("digits"), Part("mlp"), Part("ce"))
     noisy = dataclasses.replace(clean, dataset=Part("digits", label_noise=0.2))
-    assert clean.name == dataclasses.replace(clean, dataset=Part("digits", label_noise=0)).name != noisy.name
-    found = [fingerprint("digits", lambda noise=noise: data.load("digits", label_noise=noise)) for noise in (0, 0.2)]
-    assert found[0].difference(found[1])
+    assert (
+        clean.name
+        == dataclasses.replace(clean, dataset=Part("digits", label_noise=0)).name
+        != noisy.name
+    )
+    clean_print, noisy_print = (
+        fingerprint("digits", lambda noise=noise: data.load("digits", label_noise=noise))
+        for noise in (0, 0.2)
+    )
+    assert clean_print.difference(noisy_print)
 
 
 def test_data_root(monkeypatch, tmp_path):
@@ -292,12 +344,15 @@ def test_to_device_moves_every_split():
 
 @pytest.mark.parametrize("num_train", [9, 301, 0, -1])
 def test_impossible_subsets_are_refused(num_train):
-    with pytest.raises(ValueError, match=f"between 10 .* and 300 .*got {num_train}"):
+    with pytest.raises(ValueError, match=rf"\b10\b.*\b300\b.*{num_train}$"):
         data.load("digits", num_train=num_train)
 
 
 def test_subset_is_fixed_and_leaves_validation_alone(root):
-    whole, part = data.load("cifar10", root, augment=False), data.load("cifar10", root, num_train=30, augment=False)
+    whole, part = (
+        data.load("cifar10", root, augment=False),
+        data.load("cifar10", root, num_train=30, augment=False),
+    )
     assert torch.equal(part.train.labels, data.load("cifar10", root, num_train=30).train.labels)
     assert torch.equal(everything(part.val), everything(whole.val))
     rows = {row.numpy().tobytes() for row in everything(whole.train)}
@@ -332,36 +387,66 @@ DAMAGE = {
         lambda b: b[:-1],
         "data_batch_3.bin: 61459 bytes",
     ),
-    "cifar10 empty": ("cifar10", "cifar-10-batches-bin/test_batch.bin", lambda b: b"", "test_batch.bin: 0 bytes"),
+    "cifar10 empty": (
+        "cifar10",
+        "cifar-10-batches-bin/test_batch.bin",
+        lambda b: b"",
+        "test_batch.bin: 0 bytes",
+    ),
     "cifar10 label": (
         "cifar10",
         "cifar-10-batches-bin/test_batch.bin",
         lambda b: b"\x0a" + b[1:],
-        "record 0 has the label 10",
+        "record 0 .*label 10",
     ),
     "cifar100 label": (
         "cifar100",
         "cifar-100-binary/train.bin",
         lambda b: b"\x00\x64" + b[2:],
-        "label 100, expected 0 to 99",
+        "label 100",
     ),
-    "svhn header": ("svhn", "train_32x32.mat", lambda b: b"x" + b[1:], "train_32x32.mat: the header"),
-    "svhn truncated": ("svhn", "test_32x32.mat", lambda b: b[: len(b) // 2], "test_32x32.mat: truncated or damaged"),
-    "svhn short": ("svhn", "test_32x32.mat", lambda b: b[:50], "test_32x32.mat: the header"),
-    "mnist truncated": ("mnist", "MNIST/raw/train-images-idx3-ubyte", lambda b: b[:-5], "31371 bytes, expected 31376"),
-    "mnist header only": ("mnist", "MNIST/raw/train-images-idx3-ubyte", lambda b: b[:9], "starts with 00000803"),
+    "svhn header": (
+        "svhn",
+        "train_32x32.mat",
+        lambda b: b"x" + b[1:],
+        "train_32x32.mat: .*header",
+    ),
+    "svhn truncated": (
+        "svhn",
+        "test_32x32.mat",
+        lambda b: b[: len(b) // 2],
+        "test_32x32.mat: truncated or damaged",
+    ),
+    "svhn short": ("svhn", "test_32x32.mat", lambda b: b[:50], "test_32x32.mat: .*header"),
+    "mnist truncated": (
+        "mnist",
+        "MNIST/raw/train-images-idx3-ubyte",
+        lambda b: b[:-5],
+        "31371 bytes, expected 31376",
+    ),
+    "mnist header only": (
+        "mnist",
+        "MNIST/raw/train-images-idx3-ubyte",
+        lambda b: b[:9],
+        "starts with 00000803",
+    ),
     "mnist too long": (
         "mnist",
         "MNIST/raw/t10k-labels-idx1-ubyte",
         lambda b: b + b"x",
         "t10k-labels-idx1-ubyte: more than 28 bytes",
     ),
-    "mnist magic": ("mnist", "MNIST/raw/t10k-images-idx3-ubyte", lambda b: b"\x01" + b[1:], "starts with 01000803"),
+    "mnist magic": (
+        "mnist",
+        "MNIST/raw/t10k-images-idx3-ubyte",
+        lambda b: b"\x01" + b[1:],
+        "starts with 01000803",
+    ),
     "mnist label": (
         "mnist",
         "MNIST/raw/train-labels-idx1-ubyte",
         lambda b: b[:-1] + b"\x0b",
-        "entry 39 is the label 11",
+        "entry 39 .*label 11",
     ),
     "mnist huge": (
         "mnist",
@@ -373,7 +458,7 @@ DAMAGE = {
         "fashion_mnist",
         "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz",
         lambda _: gzip.compress(idx(np.zeros(20, np.uint8)) + bytes(10_000_000)),
-        "more than 28 bytes, expected 28",
+        "more than 28 bytes",
     ),
     "fashion gzip": (
         "fashion_mnist",
@@ -391,9 +476,14 @@ DAMAGE = {
         "food101",
         "food-101/meta/train.txt",
         lambda b: b"cake/1\n" + b,
-        "train.txt: 'cake/1' is not of the form",
+        "train.txt: 'cake/1' ",
     ),
-    "food empty": ("food101", "food-101/meta/test.txt", lambda b: b"", "test.txt: the list is empty"),
+    "food empty": (
+        "food101",
+        "food-101/meta/test.txt",
+        lambda b: b"",
+        "test.txt: .*empty",
+    ),
 }
 
 
@@ -408,18 +498,18 @@ def test_damaged_files_are_named(root, case):
 def test_counts_and_shapes_that_do_not_fit_are_named(root):
     raw = root / "MNIST" / "raw"
     (raw / "t10k-labels-idx1-ubyte").write_bytes(idx(np.zeros(19, np.uint8)))
-    with pytest.raises(data.DataCorrupt, match="t10k-labels-idx1-ubyte: 19 labels for the 20 images"):
+    with pytest.raises(data.DataCorrupt, match=r"t10k-labels-idx1-ubyte: 19 .* 20 "):
         data.load("mnist", root)
     (raw / "train-images-idx3-ubyte").write_bytes(idx(pixels((40, 27, 28))))
-    with pytest.raises(data.DataCorrupt, match=r"train-images-idx3-ubyte: images of \(27, 28\)"):
+    with pytest.raises(data.DataCorrupt, match=r"train-images.*\(27, 28\).*\(28, 28\)"):
         data.load("mnist", root)
-    for change, message in (
-        ({"X": pixels((32, 32, 1, 20))}, "X must be uint8"),
-        ({"y": np.zeros((20, 1))}, "y must be 20 labels from 1 to 10"),
-        ({"y": np.ones((19, 1))}, "y must be 20 labels"),
+    for change, fact in (
+        ({"X": pixels((32, 32, 1, 20))}, r"X .*\(32, 32, 1, 20\)"),
+        ({"y": np.zeros((20, 1))}, r"y .*\b20\b.*\b10\b.*\(20, 1\)"),
+        ({"y": np.ones((19, 1))}, r"y .*\b20\b.*\(19, 1\)"),
     ):
         savemat(root / "test_32x32.mat", svhn_content(20) | change)
-        with pytest.raises(data.DataCorrupt, match=f"test_32x32.mat: {message}"):
+        with pytest.raises(data.DataCorrupt, match=rf"test_32x32\.mat: {fact}"):
             data.load("svhn", root)
     savemat(root / "test_32x32.mat", {"z": np.ones(3)})
     with pytest.raises(data.DataCorrupt, match="variables X and y"):
@@ -428,13 +518,13 @@ def test_counts_and_shapes_that_do_not_fit_are_named(root):
 
 def test_missing_files_inside_a_folder_are_named(root):
     (root / "cifar-10-batches-bin" / "data_batch_4.bin").unlink()
-    with pytest.raises(data.DataNotFound, match=r"data_batch_4\.bin is missing: delete the folder"):
+    with pytest.raises(data.DataNotFound, match=r"data_batch_4\.bin"):
         data.load("cifar10", root)
     (root / "food-101" / "images" / "dish_1" / "100.jpg").unlink()
-    with pytest.raises(data.DataNotFound, match=r"1 images of .*train\.txt are missing.*dish_1.100\.jpg"):
+    with pytest.raises(data.DataNotFound, match=r"^1 .*train\.txt .*dish_1.100\.jpg"):
         data.load("food101", root)
     (root / "food-101" / "meta" / "classes.txt").unlink()
-    with pytest.raises(data.DataNotFound, match=r"classes\.txt is missing"):
+    with pytest.raises(data.DataNotFound, match=r"classes\.txt"):
         data.load("food101", root)
 
 
@@ -446,4 +536,6 @@ def test_compressed_and_plain_files_give_the_same(root):
         path.unlink()
     packed = data.load("mnist", root)
     for field in dataclasses.fields(Splits)[:3]:
-        assert torch.equal(everything(getattr(plain, field.name)), everything(getattr(packed, field.name)))
+        assert torch.equal(
+            everything(getattr(plain, field.name)), everything(getattr(packed, field.name))
+        )

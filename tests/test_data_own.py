@@ -20,10 +20,14 @@ HALF = ((0.5,) * 3, (0.5,) * 3)
 
 
 def everything(split, stream=None, batch_size=4):
-    return torch.cat([batch.inputs for batch in split.batches(batch_size, torch.arange(len(split)), stream)])
+    return torch.cat(
+        [batch.inputs for batch in split.batches(batch_size, torch.arange(len(split)), stream)]
+    )
 
 
-def pictures(root: Path, classes=("cat", "dog"), count=10, size=(40, 30), mode="RGB", suffix="png") -> Path:
+def pictures(
+    root: Path, classes=("cat", "dog"), count=10, size=(40, 30), mode="RGB", suffix="png"
+) -> Path:
     for label, name in enumerate(classes):
         (root / name).mkdir(parents=True)
         for i in range(count):
@@ -36,7 +40,9 @@ def test_folder_of_classes_is_split_automatically(tmp_path):
     splits = data.load(f"folder:{pictures(tmp_path / 'mine', count=25)}")
     assert (len(splits.train), len(splits.val), len(splits.test)) == (36, 4, 10)
     assert (splits.num_classes, splits.image_shape) == (2, (3, 32, 32))
-    images = torch.cat([everything(split).flatten(1) for split in (splits.train, splits.val, splits.test)])
+    images = torch.cat(
+        [everything(split).flatten(1) for split in (splits.train, splits.val, splits.test)]
+    )
     assert len(torch.unique(images, dim=0)) == 50
     assert not torch.equal(everything(splits.train), everything(splits.train, Stream(1, 0)))
     assert abs(everything(splits.train).mean()) < 0.05
@@ -79,31 +85,35 @@ def test_many_images_are_streamed_and_equal_to_resident_ones(tmp_path, monkeypat
         assert torch.equal(ours.labels, theirs.labels)
 
         def values(split, images):
-            mean, std = (torch.tensor(v)[:, None, None] for v in (split.transform.mean, split.transform.std))
+            mean, std = (
+                torch.tensor(v)[:, None, None] for v in (split.transform.mean, split.transform.std)
+            )
             return images * std + mean
 
-        assert torch.allclose(values(ours, everything(ours)), values(theirs, everything(theirs)), atol=1e-5)
+        assert torch.allclose(
+            values(ours, everything(ours)), values(theirs, everything(theirs)), atol=1e-5
+        )
     assert data.load(f"folder:{path}").train.transform.scale == (0.08, 1.0)
 
 
 def test_wrong_folders_say_what_is_wrong(tmp_path):
-    with pytest.raises(data.DataNotFound, match="nothing is no folder"):
+    with pytest.raises(data.DataNotFound, match="nothing"):
         data.load(f"folder:{tmp_path / 'nothing'}")
     pictures(tmp_path / "one", ("a",))
-    with pytest.raises(ValueError, match=r"found the classes \['a'\], expected .* at least two"):
+    with pytest.raises(ValueError, match=r"one: .*\['a'\]"):
         data.load(f"folder:{tmp_path / 'one'}")
     pictures(tmp_path / "half" / "train")
-    with pytest.raises(ValueError, match=r"found \['train'\], expected both train and test"):
+    with pytest.raises(ValueError, match=r"half: .*\['train'\]"):
         data.load(f"folder:{tmp_path / 'half'}")
     pictures(tmp_path / "half" / "test", ("cat", "cow", "dog"), 2)
-    with pytest.raises(ValueError, match=r"test: \['cow'\] are no classes of the training folder"):
+    with pytest.raises(ValueError, match=r"test: \['cow'\]"):
         data.load(f"folder:{tmp_path / 'half'}")
     (tmp_path / "half" / "validation").mkdir()
-    with pytest.raises(ValueError, match="no other folders"):
+    with pytest.raises(ValueError, match="validation"):
         data.load(f"folder:{tmp_path / 'half'}")
     pictures(tmp_path / "gap")
     (tmp_path / "gap" / "empty").mkdir()
-    with pytest.raises(ValueError, match="the class empty has no images"):
+    with pytest.raises(ValueError, match="class empty"):
         data.load(f"folder:{tmp_path / 'gap'}")
     pictures(tmp_path / "none", count=0)
     with pytest.raises(ValueError, match="no images"):
@@ -113,13 +123,11 @@ def test_wrong_folders_say_what_is_wrong(tmp_path):
 def test_odd_images_and_rare_classes_are_told(tmp_path):
     path = pictures(tmp_path / "mine", count=25)
     Image.new("RGB", (50, 30)).save(path / "cat" / "003.png")
-    with pytest.warns(UserWarning, match=r"1 of 50 images are not 40x30 as the others, such as cat.003\.png: all bec"):
+    with pytest.warns(UserWarning, match=r": 1 .*\b50\b.*40x30.* cat.003\.png"):
         data.load(f"folder:{path}")
     Image.new("RGB", (40, 30)).save(path / "cat" / "003.png")
     Image.new("RGBA", (40, 30)).save(path / "dog" / "007.png")
-    with pytest.warns(
-        UserWarning, match=r"1 of 50 images are not RGB as the others, such as dog.007\.png: all become RGB"
-    ):
+    with pytest.warns(UserWarning, match=r": 1 .*\b50\b.*RGB.* dog.007\.png"):
         assert data.load(f"folder:{path}").class_names == ("cat", "dog")
     Image.new("RGB", (40, 30)).save(path / "dog" / "007.png")
     for i in range(25):
@@ -129,16 +137,16 @@ def test_odd_images_and_rare_classes_are_told(tmp_path):
     pictures(tmp_path / "rare" / "train", ("a", "b"), 1)
     pictures(tmp_path / "rare" / "test", ("a", "b"), 1)
     pictures(tmp_path / "rare" / "val", ("a", "b"), 1)
-    with pytest.warns(UserWarning, match="the class a has a single image to train on"):
+    with pytest.warns(UserWarning, match=r"class a .*single"):
         data.load(f"folder:{tmp_path / 'rare'}")
 
 
 def test_a_class_that_is_left_with_nothing_to_train_on_is_named(tmp_path):
     np.savez(tmp_path / "mine.npz", images=pixels((20, 8, 8)), labels=np.arange(20))
-    with pytest.raises(ValueError, match=r"mine\.npz: the class \d+ has no images to train on, with those held out"):
+    with pytest.raises(ValueError, match=r"mine\.npz: .*class \d+"):
         data.load(f"npz:{tmp_path / 'mine.npz'}")
     path = pictures(tmp_path / "mine", [f"class {i}" for i in range(20)], count=1)
-    with pytest.raises(ValueError, match=r"mine: the class class \d+ has no images to train on"):
+    with pytest.raises(ValueError, match=r"mine: .*class \d+"):
         data.load(f"folder:{path}")
 
 
@@ -162,7 +170,7 @@ def test_classes_that_are_not_measured_are_told(tmp_path):
 def test_unreadable_images_are_named(tmp_path, body):
     path = pictures(tmp_path, count=60)
     (path / "dog" / "007.png").write_bytes(body)
-    with pytest.raises(data.DataCorrupt, match=r"dog.007\.png: not a readable image"):
+    with pytest.raises(data.DataCorrupt, match=r"dog.007\.png"):
         data.load(f"folder:{path}")
 
 
@@ -170,12 +178,12 @@ def test_truncated_images_are_named_also_when_streamed(tmp_path, monkeypatch):
     path = pictures(tmp_path, count=10)
     file = path / "cat" / "003.png"
     file.write_bytes(file.read_bytes()[:1500])
-    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png: not a readable image"):
+    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png"):
         data.load(f"folder:{path}")
     monkeypatch.setattr(folder, "RESIDENT_BYTES", 0)
     splits = data.load(f"folder:{path}")
     (broken,) = [split for split in (splits.train, splits.val, splits.test) if file in split.paths]
-    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png: not a readable image"):
+    with pytest.raises(data.DataCorrupt, match=r"cat.003\.png"):
         everything(broken)
 
 
@@ -183,12 +191,13 @@ def test_truncated_images_are_named_also_when_streamed(tmp_path, monkeypatch):
 def streamed(tmp_path):
     files = sorted(pictures(tmp_path, count=10).rglob("*.png"))
     transform = Transform(*HALF, flip=True, size=24, scale=(0.08, 1.0))
-    return StreamedImages(files, torch.arange(20), transform, workers=3)
+    return StreamedImages(files, torch.arange(20), transform)
 
 
-def test_streamed_randomness_is_a_function_of_the_stream(streamed):
+def test_streamed_randomness_is_a_function_of_the_stream(streamed, monkeypatch):
+    monkeypatch.setattr("socrates.data.streamed.THREADS", 3)
     same = everything(streamed, Stream(1, 0))
-    streamed.workers = 1
+    monkeypatch.setattr("socrates.data.streamed.THREADS", 1)
     assert torch.equal(same, everything(streamed, Stream(1, 0)))
     assert not torch.equal(same, everything(streamed, Stream(1, 1)))
     assert not torch.equal(same, everything(streamed, Stream(2, 0)))
@@ -212,7 +221,9 @@ def test_streamed_batches_cover_the_order_and_subsets_count_from_zero(streamed):
 def test_few_images_are_ahead_and_threads_end_with_the_reader(streamed, monkeypatch):
     decoded = []
     usual = StreamedImages._decode
-    monkeypatch.setattr(StreamedImages, "_decode", lambda self, *a: (decoded.append(a[0]), usual(self, *a))[1])
+    monkeypatch.setattr(
+        StreamedImages, "_decode", lambda self, *a: (decoded.append(a[0]), usual(self, *a))[1]
+    )
     reader = streamed.batches(2, torch.arange(20))
     next(reader)
     assert len(decoded) <= 2 * (AHEAD + 1)
@@ -233,7 +244,9 @@ def test_flips_of_streamed_images_are_about_half(tmp_path):
 
 def test_centre_crop_resizes_small_images_up_and_large_ones_on_request():
     image = Image.fromarray(pixels((50, 60, 3)))
-    assert np.array_equal(np.array(centre_crop(image, 20, shrink=False)), pixels((50, 60, 3))[15:35, 20:40])
+    assert np.array_equal(
+        np.array(centre_crop(image, 20, shrink=False)), pixels((50, 60, 3))[15:35, 20:40]
+    )
     shrunk = image.resize((24, 20), Image.Resampling.BILINEAR).crop((2, 0, 22, 20))
     assert np.array_equal(np.array(centre_crop(image, 20, shrink=True)), np.array(shrunk))
     assert centre_crop(image, 100, shrink=False).size == (100, 100)
@@ -242,9 +255,9 @@ def test_centre_crop_resizes_small_images_up_and_large_ones_on_request():
 def test_streamed_images_refuse_what_they_cannot_do(tmp_path):
     with pytest.raises(ValueError, match="need a size"):
         StreamedImages([], torch.zeros(0), Transform(*HALF))
-    with pytest.raises(ValueError, match="resized crop and a flip only"):
+    with pytest.raises(ValueError, match="crop"):
         StreamedImages([], torch.zeros(0), Transform(*HALF, size=8, padding=1))
-    with pytest.raises(ValueError, match="1 images and 2 labels"):
+    with pytest.raises(ValueError, match=r"\b1 images .*\b2 labels"):
         StreamedImages([tmp_path], torch.zeros(2), Transform(*HALF, size=8))
 
 
@@ -253,7 +266,12 @@ LABELS = np.arange(50) % 5
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
-    [((50, 8, 6), (1, 8, 6)), ((50, 8, 6, 3), (3, 8, 6)), ((50, 3, 8, 6), (3, 8, 6)), ((50, 8, 6, 1), (1, 8, 6))],
+    [
+        ((50, 8, 6), (1, 8, 6)),
+        ((50, 8, 6, 3), (3, 8, 6)),
+        ((50, 3, 8, 6), (3, 8, 6)),
+        ((50, 8, 6, 1), (1, 8, 6)),
+    ],
 )
 def test_npz_of_every_layout(tmp_path, shape, expected):
     np.savez(tmp_path / "mine.npz", images=pixels(shape), labels=LABELS[:, None].astype(np.uint8))
@@ -264,7 +282,12 @@ def test_npz_of_every_layout(tmp_path, shape, expected):
 
 
 def test_npz_with_parts(tmp_path):
-    content = {"x_train": pixels((50, 8, 8)), "y_train": LABELS, "x_test": pixels((5, 8, 8), 1), "y_test": LABELS[:5]}
+    content = {
+        "x_train": pixels((50, 8, 8)),
+        "y_train": LABELS,
+        "x_test": pixels((5, 8, 8), 1),
+        "y_test": LABELS[:5],
+    }
     np.savez_compressed(tmp_path / "mine.npz", **content)
     splits = data.load(f"npz:{tmp_path / 'mine.npz'}", augment=False)
     assert (len(splits.train), len(splits.val), len(splits.test)) == (45, 5, 5)
@@ -281,50 +304,62 @@ def test_npz_with_parts(tmp_path):
 
 GOOD = {"x_train": pixels((50, 8, 8)), "y_train": LABELS}
 WRONG = {
-    "missing": ({"y_train": None}, "the array y_train is missing, found"),
-    "no images": ({"x_train": None}, "the array x_train is missing"),
-    "float": ({"x_train": np.zeros((50, 8, 8))}, "x_train is float64, expected uint8"),
-    "flat": ({"x_train": pixels((50, 64))}, r"x_train has the shape \(50, 64\)"),
-    "channels": ({"x_train": pixels((50, 8, 8, 4))}, r"x_train has the shape \(50, 8, 8, 4\)"),
-    "count": ({"y_train": LABELS[:49]}, r"y_train is int64 \(49,\), expected whole numbers, one for each of the 50"),
-    "float labels": ({"y_train": LABELS / 1.0}, "y_train is float64"),
-    "gap": ({"y_train": LABELS * 2}, "labels of y_train are .* without gaps"),
-    "negative": ({"y_train": LABELS - 1}, "without gaps"),
-    "one class": ({"y_train": LABELS * 0}, "without gaps"),
-    "pickle": ({"y_train": np.array([{"a": 1}] * 50)}, "y_train cannot be read"),
-    "new class": ({"x_test": pixels((2, 8, 8)), "y_test": np.array([0, 5])}, "labels of y_test must be 0 to 4"),
-    "other shape": ({"x_test": pixels((2, 8, 9)), "y_test": np.array([0, 1])}, r"y_test are \(1, 8, 9\)"),
-    "names": ({"classes": np.array(["a", "b"])}, r"classes must hold 5 different names, got \['a', 'b'\]"),
-    "same names": ({"classes": np.array(list("abcda"))}, "classes must hold 5 different names"),
-    "test labels": ({"x_test": pixels((2, 8, 8))}, "the array y_test is missing"),
-    "empty": ({"x_train": pixels((0, 8, 8)), "y_train": LABELS[:0]}, "one for each of the 0 images"),
+    "missing": ({"y_train": None}, "y_train .*missing"),
+    "no images": ({"x_train": None}, "x_train .*missing"),
+    "float": ({"x_train": np.zeros((50, 8, 8))}, "x_train .*float64"),
+    "flat": ({"x_train": pixels((50, 64))}, r"x_train .*\(50, 64\)"),
+    "channels": ({"x_train": pixels((50, 8, 8, 4))}, r"x_train .*\(50, 8, 8, 4\)"),
+    "count": ({"y_train": LABELS[:49]}, r"y_train .*\(49,\).*\b50\b"),
+    "float labels": ({"y_train": LABELS / 1.0}, "y_train .*float64"),
+    "gap": ({"y_train": LABELS * 2}, r"y_train .*\[0, 2, 4, 6, 8\]"),
+    "negative": ({"y_train": LABELS - 1}, r"y_train .*\[-1, 0, 1, 2, 3\]"),
+    "one class": ({"y_train": LABELS * 0}, r"y_train .*\[0\]"),
+    "pickle": ({"y_train": np.array([{"a": 1}] * 50)}, "y_train .*allow_pickle"),
+    "new class": (
+        {"x_test": pixels((2, 8, 8)), "y_test": np.array([0, 5])},
+        "y_test .*0 to 4",
+    ),
+    "other shape": (
+        {"x_test": pixels((2, 8, 9)), "y_test": np.array([0, 1])},
+        r"y_test .*\(1, 8, 9\).*\(1, 8, 8\)",
+    ),
+    "names": ({"classes": np.array(["a", "b"])}, r"classes .*\b5\b.*\['a', 'b'\]"),
+    "same names": ({"classes": np.array(list("abcda"))}, r"classes .*\b5\b.*'d', 'a'\]"),
+    "test labels": ({"x_test": pixels((2, 8, 8))}, "y_test .*missing"),
+    "empty": (
+        {"x_train": pixels((0, 8, 8)), "y_train": LABELS[:0]},
+        r"y_train .*\(0,\).*\b0 images",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_arrays_are_named(tmp_path, case):
-    change, message = WRONG[case]
-    np.savez(tmp_path / "mine.npz", **{key: value for key, value in (GOOD | change).items() if value is not None})
-    with pytest.raises(ValueError, match=rf"mine\.npz: .*{message}"):
+    change, fact = WRONG[case]
+    np.savez(
+        tmp_path / "mine.npz",
+        **{key: value for key, value in (GOOD | change).items() if value is not None},
+    )
+    with pytest.raises(ValueError, match=rf"mine\.npz: .*{fact}"):
         data.load(f"npz:{tmp_path / 'mine.npz'}")
 
 
 def test_wrong_files_are_named(tmp_path):
     path = tmp_path / "mine.npz"
-    with pytest.raises(data.DataNotFound, match=r"mine\.npz is missing"):
+    with pytest.raises(data.DataNotFound, match=r"mine\.npz"):
         data.load(f"npz:{path}")
     np.savez(path, **GOOD)
     whole = path.read_bytes()
     for body in (b"", b"not numpy", whole[:1000], b"\x80\x04}."):
         path.write_bytes(body)
-        with pytest.raises(ValueError, match=r"mine\.npz: not a file that numpy\.savez wrote"):
+        with pytest.raises(ValueError, match=r"mine\.npz: .*savez"):
             data.load(f"npz:{path}")
     with path.open("wb") as file:
         np.save(file, GOOD["x_train"])
-    with pytest.raises(ValueError, match="one array without a name"):
+    with pytest.raises(ValueError, match="without a name"):
         data.load(f"npz:{path}")
     path.write_bytes(whole[:2000] + bytes([255 - whole[2000]]) + whole[2001:])
-    with pytest.raises(ValueError, match="the array x_train cannot be read"):
+    with pytest.raises(ValueError, match=r"x_train .*CRC"):
         data.load(f"npz:{path}")
 
 
@@ -344,7 +379,7 @@ def test_grey_levels_of_16_bits_keep_their_range(tmp_path):
 def test_pixels_of_32_bits_are_refused_by_name(tmp_path, kind):
     pictures(tmp_path, count=8)
     Image.fromarray(np.zeros((40, 30), kind)).save(tmp_path / "dog" / "deep.tif")
-    with pytest.raises(data.DataCorrupt, match=r"deep\.tif: .*32 bits with no known white: save it with 8 or 16 bits"):
+    with pytest.raises(data.DataCorrupt, match=r"deep\.tif: .*\b32\b"):
         data.load(f"folder:{tmp_path}")
 
 
@@ -360,8 +395,8 @@ def test_hidden_files_and_folders_are_no_images(tmp_path):
 
 def test_too_few_images_to_split_are_named(tmp_path):
     pictures(tmp_path / "mine", count=2)
-    with pytest.raises(ValueError, match=r"mine: a validation split needs samples on both sides, .*: give more"):
+    with pytest.raises(ValueError, match=r"mine: .*0\.2\b.*\b4\b"):
         data.load(f"folder:{tmp_path / 'mine'}")
     np.savez(tmp_path / "few.npz", images=np.zeros((4, 8, 8), np.uint8), labels=np.arange(4) % 2)
-    with pytest.raises(ValueError, match=r"few\.npz: a validation split needs samples on both sides"):
+    with pytest.raises(ValueError, match=r"few\.npz: .*0\.2\b.*\b4\b"):
         data.load(f"npz:{tmp_path / 'few.npz'}")

@@ -1,4 +1,5 @@
-"""The README's Python blocks run in order, as a reader would type them; its links lead somewhere."""
+"""The README's Python blocks run in order, as a reader would type them; its links lead
+somewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import rank_cases
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -22,7 +24,9 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 
 def keep_a_model(folder: Path) -> None:
     """What a finished run keeps, of a model that was not trained."""
-    about = Description("cnn", {}, 3, (3, 32, 32), ("car", "cat", "ship"), Preparation((0.5,) * 3, (0.2,) * 3))
+    about = Description(
+        "cnn", {}, 3, (3, 32, 32), ("car", "cat", "ship"), Preparation((0.5,) * 3, (0.2,) * 3)
+    )
     Predictor(models.build("cnn", 3, (3, 32, 32)), about).save(folder)
 
 
@@ -51,12 +55,16 @@ def test_readme_blocks_run(capsys, monkeypatch, tmp_path):
     assert (names["criterion"].target < 1).all()  # every sample was visited once
     assert names["loss"].requires_grad
     assert "ECE 0." in capsys.readouterr().out
-    assert names["found"].answered.tolist() == [True, True]
+    assert names["result"].answered.tolist() == [True, True]
 
 
 def test_the_loss_in_other_loops_runs():
     page = (ROOT / "docs" / "loss.md").read_text()
-    names = {"L": SimpleNamespace(LightningModule=nn.Module), "nn": nn, "SocratesLoss": SocratesLoss}
+    names = {
+        "L": SimpleNamespace(LightningModule=nn.Module),
+        "nn": nn,
+        "SocratesLoss": SocratesLoss,
+    }
     for block in re.findall(r"```python\n(class .*?)```", page, re.DOTALL):
         exec(compile(block, "loss.md", "exec"), names)
     labels, index = torch.tensor([0, 1, 1]), torch.tensor([0, 2, 4])
@@ -68,6 +76,14 @@ def test_the_loss_in_other_loops_runs():
     for module in (lightning, trainer):
         assert "criterion.target" in module.state_dict()
         assert module.criterion.unvisited().tolist() == [1, 3]
+
+
+def test_accumulation_in_the_hugging_face_trainer_changes_nothing(tmp_path):
+    whole = rank_cases.hugging_face(rank=0, batch_size=8, accumulation=1, folder=tmp_path)
+    assert (whole["trained.criterion.target"] < 1).all()
+    for batch_size, accumulation in ((2, 4), (1, 8)):
+        parts = rank_cases.hugging_face(0, batch_size, accumulation, tmp_path)
+        torch.testing.assert_close(parts, whole, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -97,7 +113,15 @@ def test_the_example_of_all_plots_draws_them(monkeypatch):
 
 def test_the_documented_study_is_a_list_of_experiments():
     page = (ROOT / "docs" / "architecture.md").read_text()
-    source = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "experiments =" in block)
+    source = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        if "experiments =" in block
+    )
     names: dict = {}
     exec(compile(source, "my_study.py", "exec"), names)
-    assert len(names["experiments"]) == len({experiment.name for experiment in names["experiments"]}) == 30
+    assert (
+        len(names["experiments"])
+        == len({experiment.name for experiment in names["experiments"]})
+        == 30
+    )

@@ -16,11 +16,14 @@ from socrates.engine.studies.runs import finished_run
 from socrates.engine.train import train
 from socrates.experiment import Part, resolve
 from socrates.records import Run
-from socrates.report.aggregate import method_label
+from socrates.report.labels import method_label
 
 STORED = Path(__file__).parent / "data" / "runs-0.1.0"
 FORMATS = Path(__file__).parent / "data" / "formats"
-FINISHED, STOPPED = "digits-mlp-socrates-seed1-b61103d8", "digits-mlp-socrates-gamma1.0-seed1-dde90cfd"
+FINISHED, STOPPED = (
+    "digits-mlp-socrates-seed1-b61103d8",
+    "digits-mlp-socrates-gamma1.0-seed1-dde90cfd",
+)
 
 
 @pytest.fixture
@@ -31,18 +34,24 @@ def runs(tmp_path):
 def test_a_finished_run_is_read(runs):
     run = Run(runs / FINISHED)
     assert run.finished
-    assert run.experiment.method == Part("socrates", alpha=0.99, gamma=2.0, start_epoch=0, target_over="all")
+    assert run.experiment.method == Part(
+        "socrates", alpha=0.99, gamma=2.0, start_epoch=0, target_over="all"
+    )
     assert [record.epoch for record in run.epochs()] == [1, 2, 3, 4]
     assert run.epochs()[0].value("val_accuracy") == 0.1
     evaluation = run.evaluation()
     assert (evaluation.epoch, evaluation.unknown_class) == (4, True)
     assert evaluation.scalers == ("none", "temperature", "vector", "matrix", "readout")
-    assert math.isclose(evaluation.value("none", "test", "answer", "ece"), 0.0413729598, abs_tol=1e-9)
+    assert math.isclose(
+        evaluation.value("none", "test", "answer", "ece"), 0.0413729598, abs_tol=1e-9
+    )
 
 
 def test_a_finished_run_is_found_under_its_old_name(runs):
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    assert train(Run(runs / FINISHED).experiment, runs, accelerator="cpu").directory == runs / FINISHED
+    assert (
+        train(Run(runs / FINISHED).experiment, runs, accelerator="cpu").directory == runs / FINISHED
+    )
     assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
 
 
@@ -78,7 +87,9 @@ def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
 
 def test_a_run_of_ccl_sc_is_told_from_one_of_now(runs):
     path = runs / FINISHED / "experiment.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "method": {"name": "ccl_sc", "options": {}}}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "method": {"name": "ccl_sc", "options": {}}})
+    )
     path.parent.rename(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
     then = Run(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
     assert then.experiment.changed("method") == {"queues_by": "model"}

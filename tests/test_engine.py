@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import math
 
@@ -14,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from socrates.contracts import Stream
 from socrates.engine import evaluate, run_all, train
+from socrates.engine.build import learning_rate, make_optimizer, set_rate
 from socrates.engine.evaluate import val_record
 from socrates.engine.events import Finished, Stepped
-from socrates.engine.optim import learning_rate, make_optimizer, set_rate
 from socrates.engine.train import build, train_epoch
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.records import EpochRecord, Run
@@ -26,7 +25,12 @@ SHORT = Optimization(epochs=4, batch_size=64, learning_rate=0.05, halve_every=2)
 
 def digits(method="ce", seed=1, settings=SHORT, **options):
     return Experiment(
-        Part("digits"), Part("mlp", width=32), Part(method, **options), seed, keep_every=2, optimization=settings
+        Part("digits"),
+        Part("mlp", width=32),
+        Part(method, **options),
+        seed,
+        keep_every=2,
+        optimization=settings,
     )
 
 
@@ -42,7 +46,7 @@ def stop_after(epoch):
 
 @pytest.fixture(autouse=True)
 def checkpoint_every_epoch(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("socrates.engine.train"), "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    monkeypatch.setattr("socrates.engine.saving.SECONDS_BETWEEN_CHECKPOINTS", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +65,11 @@ def test_a_run_leaves_everything_the_paper_plots(finished):
         for key in ("loss", "accuracy", "ece", "ada_ece", "cw_ece", "nll")
     }
     wanted |= {"beta", "target", "unknown_share", "weight_norm", "head_norm", "rate", "seconds"}
-    wanted |= {f"confidence_{who}{when}" for who in ("true", "unknown") for when in ("", "_right", "_wrong")}
+    wanted |= {
+        f"confidence_{who}{when}"
+        for who in ("true", "unknown")
+        for when in ("", "_right", "_wrong")
+    }
     assert wanted <= set(records[-1].values)
     assert records[-1].value("train_loss") < records[0].value("train_loss")
     assert finished.kept_epochs() == [2, 4]
@@ -118,7 +126,9 @@ def test_a_stopped_run_ends_bitwise_equal(tmp_path, method):
     assert len(stopped.epochs()) == 2
     resumed = train(experiment, tmp_path / "stopped", accelerator="cpu")
     for split in ("val", "test"):
-        assert np.array_equal(whole.predictions(split, 4).logits, resumed.predictions(split, 4).logits)
+        assert np.array_equal(
+            whole.predictions(split, 4).logits, resumed.predictions(split, 4).logits
+        )
     for one, other in zip(whole.epochs(), resumed.epochs(), strict=True):
         assert {**one.to_json(), "seconds": 0} == {**other.to_json(), "seconds": 0}
 
@@ -140,12 +150,12 @@ def test_damaged_files_are_named(tmp_path):
     run = Run.create(tmp_path, experiment)
     for path in run.directory.glob("checkpoint*"):
         path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"checkpoint.pt is damaged .*; so is checkpoint-previous.pt: delete them"):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt .*checkpoint-previous\.pt"):
         train(experiment, tmp_path, accelerator="cpu")
     (run.directory / "experiment.json").write_text("{")
-    with pytest.raises(ValueError, match=r"experiment.json is damaged"):
+    with pytest.raises(ValueError, match=r"experiment\.json "):
         _ = run.experiment
-    with pytest.raises(FileNotFoundError, match="is no run"):
+    with pytest.raises(FileNotFoundError):
         Run(tmp_path / "nothing")
 
 
@@ -161,28 +171,35 @@ def test_a_cut_off_last_line_is_left_out(tmp_path):
     assert len(run.epochs()) == 2
 
 
-def test_a_full_disk_is_noticed_before_training(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    with pytest.raises(OSError, match="0 MB free, the run writes up to"):
-        train(digits(), tmp_path, accelerator="cpu")
-    assert Run.create(tmp_path, digits()).epochs() == []
-
-
 @pytest.mark.parametrize(
     ("logits", "labels", "share", "reason"),
     [
-        ([[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5, [0, 1] * 10, 0.75, "75 % of the answers are 'unknown'"),
+        (
+            [[0.0, 0.0, 5.0]] * 15 + [[5.0, 0.0, 0.0]] * 5,
+            [0, 1] * 10,
+            0.75,
+            "75% of the answers are 'unknown'",
+        ),
         ([[0.0, 1.0]] * 20, [0, 1] * 10, 0.0, "every answer is class dog"),
         ([[0.0, 1.0]] * 20, [1] * 20, 0.0, None),
         ([[0.0, 1.0]] * 9, [0, 1] * 4 + [0], 0.0, None),
         ([[0.0, 1.0], [1.0, 0.0]] * 10, [0, 1] * 10, 0.0, None),
-        ([[0.0, math.inf, 0.0], [0.0, 1.0, 2.0]] * 10, [0, 1] * 10, 0.5, "the logits are not finite"),
+        (
+            [[0.0, math.inf, 0.0], [0.0, 1.0, 2.0]] * 10,
+            [0, 1] * 10,
+            0.5,
+            "the logits are not finite",
+        ),
     ],
 )
 def test_collapse_is_recorded(logits, labels, share, reason):
     record = val_record(torch.tensor(logits), torch.tensor(labels), ("cat", "dog"), num_bins=15)
     assert (record["unknown_share"], record["collapsed"]) == (share, reason)
-    assert ("val_ece" in record) is ("confidence_true" in record) is (reason != "the logits are not finite")
+    assert (
+        ("val_ece" in record)
+        is ("confidence_true" in record)
+        is (reason != "the logits are not finite")
+    )
 
 
 def test_confidences_by_hand():
@@ -192,7 +209,9 @@ def test_confidences_by_hand():
     assert record["confidence_true_right"] == pytest.approx(0.5)
     assert record["confidence_unknown_wrong"] == pytest.approx(0.2)
     assert record["val_accuracy"] == 0.5
-    assert "confidence_unknown" not in val_record(logits, torch.tensor([0, 0]), ("a", "b", "c"), num_bins=15)
+    assert "confidence_unknown" not in val_record(
+        logits, torch.tensor([0, 0]), ("a", "b", "c"), num_bins=15
+    )
 
 
 def test_schedules_and_groups():
@@ -205,7 +224,9 @@ def test_schedules_and_groups():
     optimizer = make_optimizer(model, transfer)
     assert set_rate(optimizer, 40, transfer) == pytest.approx(5e-4 / 4)
     assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([5e-4 / 4, 5e-5 / 4])
-    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(model.parameters()))
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(
+        list(model.parameters())
+    )
 
 
 def test_streams_are_functions_of_their_names():
@@ -225,7 +246,7 @@ def test_experiments_are_equal_iff_their_names_are(tmp_path):
     assert same == experiment
     assert same.name == experiment.name
     assert dataclasses.replace(experiment, seed=2).name != experiment.name
-    with pytest.raises(ValueError, match=r"\['color'\] are missing or unknown"):
+    with pytest.raises(ValueError, match=r"\['color'\]"):
         Experiment.from_json({**experiment.to_json(), "color": 1})
 
 
@@ -268,14 +289,21 @@ def nothing_read_in(num_steps):
 
 
 @pytest.mark.parametrize(
-    "method", ["ce", "brier", "focal", "flsd", "gamblers", "sat", "mc", "ce_dece", "ccl_sc", "socrates"]
+    "method",
+    ["ce", "brier", "focal", "flsd", "gamblers", "sat", "mc", "ce_dece", "ccl_sc", "socrates"],
 )
-def test_no_value_is_read_inside_a_step(method):
+@pytest.mark.parametrize("clip_norm", [0.0, 1.0])
+def test_no_value_is_read_inside_a_step(method, clip_norm):
     from lightning_fabric import Fabric
 
     from socrates import data
 
-    experiment = digits(method, **({"start_epoch": 0, "queue_size": 64} if method == "ccl_sc" else {}))
+    settings = dataclasses.replace(SHORT, clip_norm=clip_norm)
+    experiment = digits(
+        method,
+        settings=settings,
+        **({"start_epoch": 0, "queue_size": 64} if method == "ccl_sc" else {}),
+    )
     fabric = Fabric(accelerator="cpu", devices=1)
     state = build(experiment, data.load("digits"), fabric)
     model, state.optimizer = fabric.setup(state.model, state.optimizer)

@@ -1,4 +1,5 @@
-"""Files of a run that are damaged, foreign or half written: one line that names the file, never other numbers."""
+"""Files of a run that are damaged, foreign or half written: one line that names the file, never
+other numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,6 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.precision import MixedPrecision
 
-from socrates import cli
 from socrates.engine import checkpoint, evaluate, train
 from socrates.engine.events import EpochDone
 from socrates.engine.lock import held
@@ -31,7 +31,9 @@ ENGINE = importlib.import_module("socrates.engine.train")
 
 
 def digits(method="socrates", **changes):
-    made = Experiment(Part("digits"), Part("mlp", width=8), Part(method), num_train=100, keep_every=2)
+    made = Experiment(
+        Part("digits"), Part("mlp", width=8), Part(method), num_train=100, keep_every=2
+    )
     return dataclasses.replace(made, optimization=SHORT, **changes)
 
 
@@ -45,7 +47,7 @@ def stop_after(epochs):
 
 @pytest.fixture(autouse=True)
 def checkpoint_every_epoch(monkeypatch):
-    monkeypatch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    monkeypatch.setattr("socrates.engine.saving.SECONDS_BETWEEN_CHECKPOINTS", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def folders(tmp_path_factory):
     """A finished run, and the same one stopped after two epochs."""
     root = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ENGINE, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+        patch.setattr("socrates.engine.saving.SECONDS_BETWEEN_CHECKPOINTS", -1.0)
         train(digits(), root / "finished", accelerator="cpu")
         with pytest.raises(KeyboardInterrupt):
             train(digits(), root / "stopped", accelerator="cpu", tell=stop_after(2))
@@ -77,9 +79,15 @@ def go_on(run):
 def flip(path, offset):
     """One bit of the first tensor's data."""
     with zipfile.ZipFile(path) as archive:
-        entry = next(item for item in archive.infolist() if "/data/" in item.filename and item.file_size > 100)
+        entry = next(
+            item
+            for item in archive.infolist()
+            if "/data/" in item.filename and item.file_size > 100
+        )
     body = bytearray(path.read_bytes())
-    start = body.index(entry.filename.encode(), entry.header_offset) + len(entry.filename) + 80 + offset
+    start = (
+        body.index(entry.filename.encode(), entry.header_offset) + len(entry.filename) + 80 + offset
+    )
     body[start] ^= 64
     path.write_bytes(body)
 
@@ -96,14 +104,13 @@ def same_numbers(run, folders):
 @pytest.mark.parametrize("offset", range(0, 160, 32))
 def test_a_flipped_bit_in_a_checkpoint_is_told_and_the_one_before_it_used(stopped, folders, offset):
     flip(stopped.checkpoint, offset)
-    words = r"checkpoint.pt is damaged \(its checksum is wrong\): going on from checkpoint-previous.pt, the one before"
-    with pytest.warns(UserWarning, match=words):
+    with pytest.warns(UserWarning, match=r"checksum .*checkpoint-previous\.pt"):
         same_numbers(go_on(stopped), folders)
 
 
 def test_a_truncated_checkpoint_is_told_and_the_one_before_it_used(stopped, folders):
     stopped.checkpoint.write_bytes(stopped.checkpoint.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match="checkpoint.pt is damaged"):
+    with pytest.warns(UserWarning, match=r"checkpoint\.pt .*checkpoint-previous\.pt"):
         same_numbers(go_on(stopped), folders)
 
 
@@ -115,15 +122,15 @@ def test_without_the_last_checkpoint_the_one_before_it_is_used(stopped, folders)
 def test_two_damaged_checkpoints_are_one_line(stopped):
     for path in stopped.directory.glob("checkpoint*"):
         flip(path, 0)
-    words = r"checkpoint.pt is damaged \(its checksum is wrong\); so is checkpoint-previous.pt: delete them to train"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=r"checksum .*checkpoint-previous\.pt") as error:
         go_on(stopped)
+    assert str(error.value).count("checksum") == 2
+    assert "\n" not in str(error.value)
 
 
 def test_a_newer_format_is_refused_with_the_reason(stopped):
     rewrite(stopped.checkpoint, lambda content: {**content, "format": 3})
-    words = r"checkpoint.pt has the format 3, this version reads 1 to 2: continue it with the version that wrote it"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=r"format 3, .*1 to 2"):
         go_on(stopped)
 
 
@@ -133,7 +140,7 @@ def test_a_checkpoint_runs_no_code(stopped, tmp_path):
             return os.system, (f"touch {tmp_path / 'ran'}",)
 
     rewrite(stopped.checkpoint, lambda content: {**content, "best": Evil()})
-    with pytest.warns(UserWarning, match="checkpoint.pt is damaged .*Weights only load failed"):
+    with pytest.warns(UserWarning, match=r"checkpoint\.pt .*UnpicklingError"):
         assert go_on(stopped).finished
     assert not (tmp_path / "ran").exists()
 
@@ -152,11 +159,6 @@ def other_width(content):
     return {**content, "model": weights}
 
 
-def other_momentum(content):
-    content["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(3, 3)
-    return content
-
-
 def fewer_groups(content):
     content["optimizer"]["param_groups"].pop()
     return content
@@ -168,22 +170,17 @@ CRAFTED = {
         lambda content: {**content, "experiment": resolve(digits("ce")).to_json()},
         f"it is of the experiment {digits('ce').name}",
     ),
-    "no step": (lambda content: {**content, "step": None}, "it was saved after step None of 0"),
-    "a step too many": (lambda content: {**content, "step": 3}, "it was saved after step 3 of 0"),
     "no model": (without("model"), "KeyError: 'model'"),
     "no method": (without("method"), "KeyError: 'method'"),
     "no optimizer": (without("optimizer"), "KeyError: 'optimizer'"),
     "other shapes": (other_width, r"size mismatch for .*"),
     "other names": (lambda content: {**content, "model": {"x": torch.ones(1)}}, "Missing key.*"),
-    "a model of text": (lambda content: {**content, "model": "weights"}, "TypeError: Expected state_dict to be dict.*"),
-    "other momentum": (other_momentum, r"momentum_buffer has the shape \(3, 3\), not .*"),
-    "fewer groups": (fewer_groups, "loaded state dict has a different number of parameter groups"),
+    "a model of text": (
+        lambda content: {**content, "model": "weights"},
+        "TypeError: Expected state_dict to be dict.*",
+    ),
+    "fewer groups": (fewer_groups, "number of parameter groups"),
     "no groups": (lambda content: {**content, "optimizer": {}}, "KeyError: 'param_groups'"),
-    "before the start": (lambda content: {**content, "epoch": -3}, "it was saved after epoch -3 of 4"),
-    "at the start": (lambda content: {**content, "epoch": 0}, "it was saved after epoch 0 of 4"),
-    "after the end": (lambda content: {**content, "epoch": 5}, "it was saved after epoch 5 of 4"),
-    "half an epoch": (lambda content: {**content, "epoch": 1.5}, "it was saved after epoch 1.5 of 4"),
-    "no epoch": (lambda content: {**content, "epoch": None}, "it was saved after epoch None of 4"),
 }
 
 
@@ -192,11 +189,14 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(stopped, what):
     change, message = CRAFTED[what]
     rewrite(stopped.checkpoint, change)
     before = stopped.checkpoint.read_bytes(), (stopped.directory / "epochs.jsonl").read_bytes()
-    words = rf"checkpoint.pt is not of this run \({message}.*\): delete it to train from the start$"
+    words = rf"checkpoint\.pt is not .*\(.*{message}.*\): "
     with pytest.raises(ValueError, match=words) as error:
         go_on(stopped)
     assert "\n" not in str(error.value)
-    assert (stopped.checkpoint.read_bytes(), (stopped.directory / "epochs.jsonl").read_bytes()) == before
+    assert (
+        stopped.checkpoint.read_bytes(),
+        (stopped.directory / "epochs.jsonl").read_bytes(),
+    ) == before
 
 
 @pytest.mark.parametrize(
@@ -205,22 +205,26 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(stopped, what):
         (
             "experiment.json",
             '{"a": 1}',
-            r"experiment.json is damaged \(an experiment has the fields .*\['a', .*unknown",
+            r"experiment.json is damaged .*\['a', ",
         ),
         ("experiment.json", "[]", r"experiment.json is damaged"),
         (
             "evaluation.json",
             "[]",
-            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+            r"evaluation.json .*no epoch.*socrates evaluate",
         ),
         (
             "evaluation.json",
             "{}",
-            r"evaluation.json is damaged \(it has no epoch.*\); socrates evaluate writes it again",
+            r"evaluation.json .*no epoch.*socrates evaluate",
         ),
-        ("finished.json", "null", r"finished.json is damaged \(None is no summary of a run"),
+        ("finished.json", "null", r"finished.json .*\(None is not"),
         ("finished.json", "{", r"finished.json is damaged"),
-        ("epochs.jsonl", b'{"epoch": 1}\n{"epoch": 2, "\xff": 1}\n', r"epochs.jsonl, line 2 is damaged: 'utf-8' codec"),
+        (
+            "epochs.jsonl",
+            b'{"epoch": 1}\n{"epoch": 2, "\xff": 1}\n',
+            r"epochs.jsonl, line 2 .*'utf-8'",
+        ),
         ("epochs.jsonl", b"\xff\n", r"epochs.jsonl, line 1 is damaged"),
     ],
 )
@@ -242,10 +246,7 @@ def test_damaged_records_are_named(finished, name, words, message, capsys):
 def test_a_misspelt_field_of_the_optimization_is_named(finished):
     path = finished.directory / "experiment.json"
     path.write_text(path.read_text().replace('"batch_size"', '"batchsize"'))
-    message = (
-        r"experiment.json is damaged \(its optimization has the fields .*\['batch_size', 'batchsize'\] are missing"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"experiment\.json .*\['batch_size', 'batchsize'\]"):
         _ = finished.experiment
 
 
@@ -256,10 +257,23 @@ def test_an_older_epoch_never_takes_the_place_of_the_result(finished):
     assert (finished.directory / "evaluation.json").read_bytes() == result
 
 
+def test_a_second_copy_of_logits_is_no_epoch(finished):
+    kept = finished.kept_epochs()
+    name = finished.predictions_path("val", kept[-1])
+    for stray in (f"{name.stem} (1).npz", "val-latest.npz"):
+        name.with_name(stray).write_bytes(name.read_bytes())
+        name.with_name(stray.replace("val", "test")).write_bytes(b"")
+    assert finished.kept_epochs() == kept
+
+
 def test_half_written_files_of_processes_that_are_gone_are_removed(stopped):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    halves = [f"checkpoint.pt.{gone.pid}.tmp", f"predictions/val-0004.npz.{gone.pid}.tmp", f"a.{os.getpid()}.tmp"]
+    halves = [
+        f"checkpoint.pt.{gone.pid}.tmp",
+        f"predictions/val-0004.npz.{gone.pid}.tmp",
+        f"a.{os.getpid()}.tmp",
+    ]
     kept = [f"evaluation.json.{os.getppid()}.tmp", "notes.tmp", "notes.mine.tmp"]
     for name in (*halves, *kept):
         (stopped.directory / name).write_text("half")
@@ -276,7 +290,7 @@ def test_what_went_wrong_first_is_what_is_told(tmp_path, monkeypatch, number):
     monkeypatch.setattr("socrates.files.open", refuse, raising=False)
     monkeypatch.setattr(Path, "unlink", refuse)
     reason = "the disk is full" if number == errno.ENOSPC else os.strerror(number)
-    with pytest.raises(OSError, match=rf"evaluation.json could not be written: {reason}") as error:
+    with pytest.raises(OSError, match=rf"evaluation\.json .*: {reason}") as error:
         write_json(tmp_path / "evaluation.json", {})
     assert ".tmp" not in str(error.value)
 
@@ -287,38 +301,15 @@ def test_an_interruption_is_not_hidden_by_cleaning_up(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("error", [MemoryError("8 GB"), RuntimeError("[enforce fail] can't allocate memory: 4 bytes")])
-@pytest.mark.parametrize(
-    ("where", "what"),
-    [
-        ("socrates.data.load", "the data set digits: take fewer or smaller images"),
-        ("socrates.models.build", "the model mlp: make it smaller"),
-        ("socrates.engine.train.train_epoch", "batches of 16 in mlp: make one of them smaller"),
-    ],
-)
-def test_too_little_memory_is_one_line(tmp_path, monkeypatch, capsys, error, where, what):
-    def refuse(*_, **__):
-        raise error
-
-    owner, name = where.rsplit(".", 1)
-    monkeypatch.setattr(importlib.import_module(owner), name, refuse)
-    words = ["train", "digits", "mlp", "ce", "--device", "cpu", "--out", str(tmp_path)]
-    assert cli.main(words) == 1
-    assert capsys.readouterr().err == f"error: there is not enough memory for {what}\n"
-
-
-def test_other_errors_of_torch_are_not_taken_for_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("socrates.models.build", lambda *_, **__: torch.ones(2) @ torch.ones(3))
-    with pytest.raises(RuntimeError, match="inconsistent tensor size"):
-        train(digits(), tmp_path, accelerator="cpu")
-
-
 def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
-    """The scaler of float16 grows every third step and shrinks when a gradient overflows: a new one would differ."""
+    """The scaler of float16 grows every third step and shrinks when a gradient overflows: a new one
+    would differ."""
 
     def fabric(*_):
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=3)
-        return Fabric(accelerator="cpu", devices=1, plugins=MixedPrecision("16-mixed", "cpu", scaler))
+        return Fabric(
+            accelerator="cpu", devices=1, plugins=MixedPrecision("16-mixed", "cpu", scaler)
+        )
 
     monkeypatch.setattr(ENGINE, "make_fabric", fabric)
     whole = train(digits(), tmp_path / "whole", accelerator="cpu")
@@ -327,7 +318,9 @@ def test_half_precision_goes_on_bitwise(tmp_path, monkeypatch):
     saved = checkpoint.read(Run(tmp_path / "stopped" / digits().name).checkpoint)["precision"]
     assert saved["scale"] != 2.0**24
     resumed = train(digits(), tmp_path / "stopped", accelerator="cpu")
-    assert np.array_equal(whole.predictions("test", 4).logits, resumed.predictions("test", 4).logits)
+    assert np.array_equal(
+        whole.predictions("test", 4).logits, resumed.predictions("test", 4).logits
+    )
     for one, other in zip(whole.epochs(), resumed.epochs(), strict=True):
         assert {**one.to_json(), "seconds": 0} == {**other.to_json(), "seconds": 0}
 
@@ -337,20 +330,17 @@ def test_a_checkpoint_without_a_scaler_goes_on(stopped, folders):
     same_numbers(go_on(stopped), folders)
 
 
-def test_a_checkpoint_that_is_no_dict_is_one_line(stopped):
-    torch.save([1, 2], stopped.checkpoint)
-    with pytest.raises(ValueError, match=r"checkpoint.pt is not of this run \(TypeError: list indices"):
-        go_on(stopped)
-
-
 def test_what_a_killed_process_left_of_a_whole_run_is_cleared_away(tmp_path):
     experiment = digits()
     run = train(experiment, tmp_path, accelerator="cpu")
     for name in ("checkpoint.pt", "checkpoint-previous.pt", "lock"):
         (run.directory / name).touch()
     train(experiment, tmp_path, accelerator="cpu")
-    assert not {"checkpoint.pt", "checkpoint-previous.pt", "lock"} & {path.name for path in run.directory.iterdir()}
+    assert not {"checkpoint.pt", "checkpoint-previous.pt", "lock"} & {
+        path.name for path in run.directory.iterdir()
+    }
     with held(run.directory):
         (run.directory / "checkpoint.pt").touch()
-        train(experiment, tmp_path, accelerator="cpu")  # another process is at it: nothing is touched
+        # another process is at it: nothing is touched
+        train(experiment, tmp_path, accelerator="cpu")
         assert (run.directory / "checkpoint.pt").exists()

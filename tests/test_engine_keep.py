@@ -1,4 +1,5 @@
-"""The model that a run ends with: what is kept, of which epoch, what it may promise, and where training started."""
+"""The model that a run ends with: what is kept, of which epoch, what it may promise, and where
+training started."""
 
 from __future__ import annotations
 
@@ -24,45 +25,63 @@ from socrates.cli import studies as cli_studies
 from socrates.cli.commands import COMMANDS
 from socrates.cli.options import parse
 from socrates.engine import run_all, train
+from socrates.engine.build import WARM_UP, learning_rate, make_optimizer
+from socrates.engine.display import plan
 from socrates.engine.evaluate import evaluate_fitted
 from socrates.engine.events import Event, Started, Stepped, Tell
 from socrates.engine.keep import reserve
-from socrates.engine.optim import WARM_UP, learning_rate, make_optimizer
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.studies.display import plan
 from socrates.engine.train import build, make_fabric
-from socrates.experiment import CHOICES, FEWEST_STEPS, Experiment, Optimization, Part, usual_optimization
+from socrates.experiment import (
+    CHOICES,
+    Experiment,
+    Optimization,
+    Part,
+    usual_optimization,
+)
 from socrates.metrics import predict
+from socrates.optimization import FEWEST_STEPS
 from socrates.predictor import read_file, weights_hash
 from socrates.records import EpochRecord, Run, best_epoch
 from socrates.scaling import SCALERS, TemperatureScaling
 
 CYCLE = Optimization(epochs=5, batch_size=32, recipe="one-cycle")
-WILD = Optimization(epochs=6, batch_size=64, learning_rate=0.3)  # so that the last epoch is not the best
+# so that the last epoch is not the best
+WILD = Optimization(epochs=6, batch_size=64, learning_rate=0.3)
 COLOURS = {"blue": (60, 80, 150), "green": (70, 130, 90), "red": (140, 80, 70)}
-engine, evaluation_module = (importlib.import_module(f"socrates.engine.{name}") for name in ("train", "evaluate"))
+engine, evaluation_module = (
+    importlib.import_module(f"socrates.engine.{name}") for name in ("train", "evaluate")
+)
 
 
 def digits(method: str = "ce", settings: Optimization = CYCLE, **changed: Any) -> Experiment:
-    made = Experiment(Part("digits"), Part("mlp", width=16), Part(method), optimization=settings, keep_every=100)
+    made = Experiment(
+        Part("digits"), Part("mlp", width=16), Part(method), optimization=settings, keep_every=100
+    )
     return replace(made, **changed)
 
 
-def paint(root: Path, counts: dict[str, int], colours: dict[str, tuple[int, ...]], mode: str = "RGB") -> Path:
+def paint(
+    root: Path, counts: dict[str, int], colours: dict[str, tuple[int, ...]], mode: str = "RGB"
+) -> Path:
     """Noisy pictures that a small model mostly tells apart."""
     random = np.random.default_rng(0)
     for part, count in counts.items():
         for name, colour in colours.items():
             (root / part / name).mkdir(parents=True)
             for number in range(count):
-                noisy = np.array(colour) + random.normal(0, 60, (10, 12, 3)) + random.normal(0, 25, 3)
+                noisy = (
+                    np.array(colour) + random.normal(0, 60, (10, 12, 3)) + random.normal(0, 25, 3)
+                )
                 image = Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert(mode)
                 image.save(root / part / name / f"{number:03d}.png")
     return root
 
 
 def folder_of(path: Path, method: str = "ce", model: str = "cnn", **changed: Any) -> Experiment:
-    made = Experiment(Part(f"folder:{path}", image_size=8), Part(model, width=4), Part(method), keep_every=100)
+    made = Experiment(
+        Part(f"folder:{path}", image_size=8), Part(model, width=4), Part(method), keep_every=100
+    )
     return replace(made, **{"optimization": replace(CYCLE, epochs=3), **changed})
 
 
@@ -100,7 +119,7 @@ def contents(run: Run) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def checkpoint_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_CHECKPOINTS", -1.0)
+    monkeypatch.setattr("socrates.engine.saving.SECONDS_BETWEEN_CHECKPOINTS", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +140,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, Ru
 
 
 @pytest.mark.parametrize("name", ["digits ce", "digits socrates", "folder ce", "folder socrates"])
-def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(kept: dict[str, Run], name: str) -> None:
+def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(
+    kept: dict[str, Run], name: str
+) -> None:
     run = kept[name]
     predictor = socrates.load(run.directory)
     unknown = name.endswith("socrates")
@@ -134,7 +155,9 @@ def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(kept: dict
     assert stored.labels.tolist() == labels.tolist()
     val = run.predictions("val", predictor.about.epoch)
     scaler = SCALERS[predictor.about.scaler]()
-    scaler.fit(torch.tensor(val.logits), torch.tensor(val.labels).long(), unknown_class=unknown)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a limit without optimum is a result, as in `evaluate`
+        scaler.fit(torch.tensor(val.logits), torch.tensor(val.labels).long(), unknown_class=unknown)
     expected = predict(scaler(torch.tensor(stored.logits)), predictor.about.reading).probs
     found = predictor.predict(images)
     assert isinstance(found.probs, torch.Tensor)
@@ -143,7 +166,9 @@ def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(kept: dict
         torch.testing.assert_close(predictor(images[:7]), found.probs[:7], rtol=0, atol=1e-5)
     reading = predictor.about.reading or "plain"
     accuracy = float((torch.as_tensor(found.predicted) == labels).float().mean())
-    assert accuracy == pytest.approx(run.evaluation().value(predictor.about.scaler, "test", reading, "accuracy"))
+    assert accuracy == pytest.approx(
+        run.evaluation().value(predictor.about.scaler, "test", reading, "accuracy")
+    )
 
 
 @pytest.mark.parametrize("name", ["digits ce", "folder socrates"])
@@ -158,13 +183,16 @@ def test_every_scaler_is_kept_with_all_its_parameters(kept: dict[str, Run], name
     for scaler_name in predictor.scalers:
         chosen = socrates.load(run.directory, scaler=scaler_name)
         torch.testing.assert_close(
-            chosen.scaled(torch.tensor(val.logits)), predictor.scalers[scaler_name](torch.tensor(val.logits))
+            chosen.scaled(torch.tensor(val.logits)),
+            predictor.scalers[scaler_name](torch.tensor(val.logits)),
         )
     for scaler_name, kept_one in predictor.scalers.items():
         fresh = SCALERS[scaler_name]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fresh.fit(torch.tensor(val.logits), torch.tensor(val.labels).long(), unknown_class=unknown)
+            fresh.fit(
+                torch.tensor(val.logits), torch.tensor(val.labels).long(), unknown_class=unknown
+            )
         assert set(kept_one.state_dict()) == set(fresh.state_dict()) != set()
         for key, value in fresh.state_dict().items():
             assert torch.equal(kept_one.state_dict()[key], value), (scaler_name, key)
@@ -176,7 +204,9 @@ def test_what_a_model_was_trained_on_travels_with_it(kept: dict[str, Run]) -> No
     assert predictor.about.image_shape == (3, 8, 8)
     assert predictor.about.facts["images"] == "60 train, 60 val, 36 test"
     assert predictor.about.facts["method"] == "ce"
-    assert predictor.about.preparation == data.load(**named(kept["folder ce"].experiment)).preparation
+    assert (
+        predictor.about.preparation == data.load(**named(kept["folder ce"].experiment)).preparation
+    )
     assert len(predictor.seen) == 120  # what trained it and fitted its scalers, not what tested it
 
 
@@ -188,7 +218,9 @@ def test_weights_in_half_precision_or_none(kept: dict[str, Run], tmp_path: Path)
     whole = kept["digits ce"]
     half = trained(whole.experiment, tmp_path / "half", keep_weights="half")
     tensors = load_file(half.directory / "model.safetensors")
-    assert {value.dtype for key, value in tensors.items() if key.startswith("model.")} == {torch.float16}
+    assert {value.dtype for key, value in tensors.items() if key.startswith("model.")} == {
+        torch.float16
+    }
     images, _ = test_images(whole.experiment)
     first, second = (socrates.load(run.directory).predict(images).probs for run in (whole, half))
     torch.testing.assert_close(torch.as_tensor(first), torch.as_tensor(second), rtol=0, atol=0.02)
@@ -204,7 +236,7 @@ def test_weights_in_half_precision_or_none(kept: dict[str, Run], tmp_path: Path)
         for key, value in load_file(whole.directory / "model.safetensors").items()
         if key.startswith("scalers.")
     }
-    with pytest.raises(ValueError, match="is finished but keeps no weights: train it again with --again") as caught:
+    with pytest.raises(ValueError, match="again=True") as caught:
         socrates.load(none.directory)
     assert "\n" not in str(caught.value)
     again = trained(whole.experiment, tmp_path / "none", again=True)
@@ -214,35 +246,54 @@ def test_weights_in_half_precision_or_none(kept: dict[str, Run], tmp_path: Path)
 
 @pytest.mark.usefixtures("few_scalers")
 def test_the_command_line_says_that_a_finished_run_has_no_weights(run: Any, tmp_path: Path) -> None:
-    words = ["train", "digits", "mlp", "ce", "--epochs", 1, "--width", 8, "--device", "cpu", "--out", tmp_path]
+    words = [
+        "train",
+        "digits",
+        "mlp",
+        "ce",
+        "--epochs",
+        1,
+        "--width",
+        8,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+    ]
     assert run(*words, "--no-keep-weights")[0] == 0
     directory = next(tmp_path.iterdir())
     assert not (directory / "model.safetensors").exists()
     code, told = run(*words)
     assert code == 0
     assert "already finished" in told
-    assert "it was trained without keeping its weights: --again trains it anew and keeps them" in told
+    assert "--again" in told
     code, told = run(*words, "--again", "--keep-weights", "half")
     assert code == 0
-    assert f"use it: socrates predict {directory} IMAGES" in told
+    assert f"socrates predict {directory} " in told
     assert socrates.load(directory).classes[3] == "3"
 
 
-def test_studies_keep_no_weights_unless_told(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_studies_keep_no_weights_unless_told(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (one,) = run_all([digits(settings=replace(CYCLE, epochs=1))], tmp_path / "study", processes=1)
     assert [path.name for path in one.directory.glob("*.safetensors")] == ["scalers.safetensors"]
     asked: list[str] = []
     monkeypatch.setattr(cli_studies, "run_all", lambda *_, **how: asked.append(how["keep_weights"]))
     words = ["sweep", "--methods", "ce", "--seeds", 1, "--out", tmp_path]
-    assert "(without models: --keep-weights full keeps them)" in run(*words)[1]
-    assert "without models" not in run(*words, "--keep-weights", "half")[1]
+    assert "--keep-weights full" in run(*words)[1]
+    assert "--keep-weights" not in run(*words, "--keep-weights", "half")[1]
     assert asked == ["none", "half"]
 
 
 def test_a_run_that_diverged_is_finished_and_keeps_what_there_is(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        run = trained(digits(settings=replace(CYCLE, learning_rate=1e30), certify=0.2), tmp_path, on_nan="collapse")
+        run = trained(
+            digits(settings=replace(CYCLE, learning_rate=1e30), certify=0.2),
+            tmp_path,
+            on_nan="collapse",
+        )
     assert run.summary()["collapsed"] == "the logits are not finite"
     assert any("the model has no certificate" in str(one.message) for one in told)
     predictor = socrates.load(run.directory)
@@ -256,7 +307,9 @@ def test_a_run_that_diverged_is_finished_and_keeps_what_there_is(tmp_path: Path)
 @pytest.fixture(scope="module")
 def every_epoch(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The same training with all logits kept, to compare with."""
-    return trained(digits(settings=WILD, keep_every=1), tmp_path_factory.mktemp("every"), keep_weights="none")
+    return trained(
+        digits(settings=WILD, keep_every=1), tmp_path_factory.mktemp("every"), keep_weights="none"
+    )
 
 
 def best_by_hand(run: Run, rule: str) -> int:
@@ -278,7 +331,9 @@ def best_by_hand(run: Run, rule: str) -> int:
 
 @pytest.mark.parametrize("rule", list(CHOICES))
 @pytest.mark.usefixtures("few_scalers")
-def test_the_chosen_epoch_is_evaluated_kept_and_told(every_epoch: Run, tmp_path: Path, rule: str) -> None:
+def test_the_chosen_epoch_is_evaluated_kept_and_told(
+    every_epoch: Run, tmp_path: Path, rule: str
+) -> None:
     run = trained(digits(settings=WILD, choose=rule), tmp_path)
     chosen = best_by_hand(every_epoch, rule)
     assert chosen == best_epoch(run.epochs(), rule) == run.chosen_epoch() == run.summary()["epoch"]
@@ -287,10 +342,13 @@ def test_the_chosen_epoch_is_evaluated_kept_and_told(every_epoch: Run, tmp_path:
     for split in ("val", "test"):
         mine, theirs = (one.predictions(split, chosen).logits for one in (run, every_epoch))
         np.testing.assert_array_equal(mine, theirs)
-    predictor = socrates.load(run.directory, epoch=chosen)
+    predictor = socrates.load(run.directory)
+    assert predictor.about.epoch == chosen
     images, _ = test_images(run.experiment)
     logits = run.predictions("test", chosen).logits
-    np.testing.assert_allclose(predictor.logits(images).numpy(), logits, rtol=0, atol=1e-5 * abs(logits).max())
+    np.testing.assert_allclose(
+        predictor.logits(images).numpy(), logits, rtol=0, atol=1e-5 * abs(logits).max()
+    )
     assert predictor.about.facts["epoch chosen by"] == rule
 
 
@@ -311,17 +369,20 @@ def test_evaluate_takes_the_chosen_epoch(run: Any, every_epoch: Run, tmp_path: P
     assert (made.directory / "evaluation.json").read_text() == before
     code, told = run("evaluate", made.directory, "--epoch", WILD.epochs)
     assert code == 0
-    assert f"evaluation-{WILD.epochs:04d}.json (evaluation.json stays that of the chosen epoch)" in told
+    assert f"evaluation-{WILD.epochs:04d}.json" in told
     assert (made.directory / "evaluation.json").read_text() == before
 
 
 @pytest.mark.parametrize("rule", ["last", "nll"])
 @pytest.mark.usefixtures("few_scalers")
-def test_a_stopped_run_ends_in_the_same_files(every_epoch: Run, tmp_path: Path, monkeypatch: Any, rule: str) -> None:
+def test_a_stopped_run_ends_in_the_same_files(
+    every_epoch: Run, tmp_path: Path, monkeypatch: Any, rule: str
+) -> None:
     experiment = digits(settings=WILD, choose=rule)
     whole = trained(experiment, tmp_path / "whole")
     chosen = whole.chosen_epoch()
-    for number, epoch in enumerate((chosen - 1, min(chosen, WILD.epochs - 1))):  # before, and after, what is chosen
+    # before, and after, what is chosen
+    for number, epoch in enumerate((chosen - 1, min(chosen, WILD.epochs - 1))):
         out = tmp_path / f"stopped{number}"
         with pytest.raises(KeyboardInterrupt):
             trained(experiment, out, tell=stop_at(Stepped(epoch, 1)))
@@ -342,7 +403,9 @@ def stop(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.usefixtures("few_scalers")
-def test_a_collapsed_epoch_is_never_chosen(every_epoch: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collapsed_epoch_is_never_chosen(
+    every_epoch: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     best = best_by_hand(every_epoch, "nll")
     others = [record for record in every_epoch.epochs() if record.epoch != best]
     second = min(others, key=lambda record: record.value("val_nll")).epoch
@@ -357,15 +420,21 @@ def test_a_collapsed_epoch_is_never_chosen(every_epoch: Run, tmp_path: Path, mon
 
 
 def test_the_rule_itself() -> None:
-    records = [EpochRecord(1, {"val_accuracy": 0.5, "val_nll": 0.9}), EpochRecord(2, {"val_accuracy": 0.9})]
-    records += [EpochRecord(3, {"val_accuracy": 0.9, "val_nll": 0.9}), EpochRecord(4, {"val_accuracy": 1.0}, "same")]
+    records = [
+        EpochRecord(1, {"val_accuracy": 0.5, "val_nll": 0.9}),
+        EpochRecord(2, {"val_accuracy": 0.9}),
+    ]
+    records += [
+        EpochRecord(3, {"val_accuracy": 0.9, "val_nll": 0.9}),
+        EpochRecord(4, {"val_accuracy": 1.0}, "same"),
+    ]
     assert best_epoch(records, "accuracy") == 2  # the first of equals, and none that collapsed
     assert best_epoch(records, "nll") == 1
     assert best_epoch(records, "ece") == 4  # nothing to choose by: the last
     assert best_epoch(records, "last") == 4
     collapsed = [replace(record, collapsed="same") for record in records]
     assert best_epoch(collapsed, "accuracy") == 4
-    with pytest.raises(ValueError, match="choose must be one of last, refinement, nll, ece, accuracy, got 'best'"):
+    with pytest.raises(ValueError, match=r"choose .*'best'"):
         digits(choose="best")
 
 
@@ -404,7 +473,9 @@ def test_one_cycle_has_nesterov_momentum() -> None:
 
 
 @pytest.mark.usefixtures("few_scalers")
-def test_one_cycle_goes_on_in_the_middle_of_its_rise_and_of_its_fall(folder: Path, tmp_path: Path) -> None:
+def test_one_cycle_goes_on_in_the_middle_of_its_rise_and_of_its_fall(
+    folder: Path, tmp_path: Path
+) -> None:
     experiment = folder_of(folder, optimization=replace(CYCLE, epochs=10, batch_size=16))
     whole = trained(experiment, tmp_path / "whole")
     for epoch in (1, 6):
@@ -424,21 +495,25 @@ def test_which_recipe_is_used(folder: Path) -> None:
         return options_of(*words).named_experiment(1).optimization
 
     assert settings("digits", "mlp", "ce").recipe == "one-cycle"
-    assert settings("cifar10", "cnn", "ce", "--epochs", 24) == Optimization(24, 64, recipe="one-cycle")
+    assert settings("cifar10", "cnn", "ce", "--epochs", 24) == Optimization(
+        24, 64, recipe="one-cycle"
+    )
     halved = settings("digits", "mlp", "ce", "--halve-every", 10, "--epochs", 30)
     assert halved == Optimization(30, 128, halve_every=10, recipe="paper")
     assert settings("digits", "mlp", "ce", "--milestones", 3, 6).recipe == "paper"
     assert settings("digits", "mlp", "ce", "--recipe", "paper") == Optimization()
     assert settings("cifar100", "vgg16", "ce") == Optimization()
     assert settings("cifar100", "vgg16", "ce", "--recipe", "one-cycle").recipe == "one-cycle"
-    assert settings(f"folder:{folder}", "vgg16", "ce") == Optimization(500, 16, recipe="one-cycle")
+    assert settings(f"folder:{folder}", "vgg16", "ce") == Optimization(
+        500, 16, recipe="one-cycle", clip_norm=1.0
+    )
     transfer = settings("cifar100", "vit_transfer", "ce")
     assert (transfer.recipe, transfer.milestones, transfer.epochs) == ("paper", (20, 35, 45), 50)
     cycle = settings("cifar100", "vit_transfer", "ce", "--recipe", "one-cycle")
     assert (cycle.recipe, cycle.milestones, cycle.backbone_factor) == ("one-cycle", (), 0.1)
-    with pytest.raises(ValueError, match="halve_every and milestones belong to the recipe paper"):
+    with pytest.raises(ValueError, match="recipe paper"):
         settings("digits", "mlp", "ce", "--recipe", "one-cycle", "--halve-every", 10)
-    with pytest.raises(ValueError, match="recipe must be one of paper, one-cycle, got 'two'"):
+    with pytest.raises(ValueError, match=r"recipe .*'two'"):
         Optimization(recipe="two")
 
 
@@ -451,10 +526,20 @@ def test_one_cycle_is_long_enough_for_the_number_of_images(images: int) -> None:
     assert made.epochs == 20 or steps < FEWEST_STEPS + -(-images // made.batch_size)
 
 
-def test_images_of_ones_own_are_counted_before_they_are_loaded(tmp_path: Path, folder: Path) -> None:
+def test_images_of_ones_own_are_counted_before_they_are_loaded(
+    tmp_path: Path, folder: Path
+) -> None:
     x, y = np.zeros((700, 4, 4), np.uint8), np.arange(700) % 2
     np.savez(tmp_path / "whole.npz", images=x, labels=y)
-    np.savez(tmp_path / "parts.npz", x_train=x, y_train=y, x_test=x[:8], y_test=y[:8], x_val=x[:8], y_val=y[:8])
+    np.savez(
+        tmp_path / "parts.npz",
+        x_train=x,
+        y_train=y,
+        x_test=x[:8],
+        y_test=y[:8],
+        x_val=x[:8],
+        y_val=y[:8],
+    )
     plain = paint(tmp_path / "plain", {"": 20}, COLOURS)
     for name in (
         f"npz:{tmp_path / 'whole.npz'}",
@@ -474,11 +559,18 @@ def test_images_of_ones_own_are_counted_before_they_are_loaded(tmp_path: Path, f
 def test_data_that_cannot_be_counted_are_one_line(run: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 and no more")
     code, told = run(
-        "train", f"npz:{tmp_path / 'broken.npz'}", "mlp", "ce", "--device", "cpu", "--out", tmp_path / "runs"
+        "train",
+        f"npz:{tmp_path / 'broken.npz'}",
+        "mlp",
+        "ce",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "runs",
     )
     assert code == 1
     assert told.count("\n") == 1
-    assert "broken.npz: not a file that numpy.savez wrote" in told
+    assert re.search(r"broken\.npz: .*savez", told)
     assert not (tmp_path / "runs").exists()
 
 
@@ -486,19 +578,29 @@ def test_experiments_of_earlier_versions_are_read() -> None:
     plain = digits(settings=Optimization(epochs=4)).to_json()
     for name in ("choose", "certify", "start"):
         del plain[name]
-    del plain["optimization"]["recipe"]
+    for name in ("recipe", "clip_norm"):
+        del plain["optimization"][name]
     old = Experiment.from_json(plain)
     assert old == digits(settings=Optimization(epochs=4))
-    assert (old.choose, old.certify, old.start, old.optimization.recipe) == ("last", None, "", "paper")
+    assert (old.choose, old.certify, old.start, old.optimization.recipe) == (
+        "last",
+        None,
+        "",
+        "paper",
+    )
     usual = Experiment(Part("digits"), Part("mlp"), Part("focal"))
     assert usual.name == "digits-mlp-focal-seed1-2efc9a26"  # as before there was a recipe
-    changed = [replace(usual, choose="nll"), replace(usual, certify=0.1), replace(usual, start="5f")]
+    changed = [
+        replace(usual, choose="nll"),
+        replace(usual, certify=0.1),
+        replace(usual, start="5f"),
+    ]
     changed += [replace(usual, optimization=Optimization(recipe="one-cycle"))]
     assert len({one.name for one in (usual, *changed)}) == 5
     for one in changed:
         assert Experiment.from_json(json.loads(json.dumps(one.to_json()))) == one
     del plain["seed"]
-    with pytest.raises(ValueError, match=r"\['seed'\] are missing or unknown"):
+    with pytest.raises(ValueError, match=r"\['seed'\]"):
         Experiment.from_json(plain)
 
 
@@ -509,7 +611,12 @@ def test_half_of_the_validation_data_is_held_back(tmp_path: Path) -> None:
     loaded = data.load("digits")
     splits, reserved = reserve(loaded, 0.05)
     assert reserved is not None
-    assert (len(splits.val), len(reserved), len(splits.train), len(splits.test)) == (150, 150, 300, 1197)
+    assert (len(splits.val), len(reserved), len(splits.train), len(splits.test)) == (
+        150,
+        150,
+        300,
+        1197,
+    )
     both = torch.cat([splits.val.images, reserved.images])  # type: ignore[attr-defined]
     rows = [sorted(map(tuple, images.flatten(1).tolist())) for images in (both, loaded.val.images)]  # type: ignore[attr-defined]
     assert rows[0] == rows[1]  # every image once
@@ -525,7 +632,8 @@ def test_a_certificate_is_made_from_what_nothing_else_has_seen(tmp_path: Path) -
     splits, reserved = reserve(data.load("digits"), 0.2)
     assert reserved is not None
     stored = run.predictions("val", 10)
-    assert stored.labels.tolist() == splits.val.labels.tolist()  # what fits the scalers, and chooses
+    # what fits the scalers, and chooses
+    assert stored.labels.tolist() == splits.val.labels.tolist()
     fresh = SCALERS["readout"]().fit(
         torch.tensor(stored.logits), torch.tensor(stored.labels).long(), unknown_class=True
     )
@@ -545,24 +653,37 @@ def test_a_certificate_is_made_from_what_nothing_else_has_seen(tmp_path: Path) -
     assert contents(trained(experiment, tmp_path / "again")) == contents(run)
 
 
-def test_too_few_images_to_certify_are_told_before_training(run: Any, folder: Path, tmp_path: Path) -> None:
-    words = ["train", f"folder:{folder}", "cnn", "ce", "--image-size", 8, "--device", "cpu", "--out", tmp_path / "runs"]
+def test_too_few_images_to_certify_are_told_before_training(
+    run: Any, folder: Path, tmp_path: Path
+) -> None:
+    words = [
+        "train",
+        f"folder:{folder}",
+        "cnn",
+        "ce",
+        "--image-size",
+        8,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "runs",
+    ]
     code, told = run(*words, "--certify", 0.05)
     assert code == 1
     assert told.count("\n") == 1
-    assert (
-        "a risk of 0.05 takes at least 45 labelled images that nothing else has seen, and of the 60 validation" in told
-    )
+    assert re.search(r"\b0\.05 .*\b45 .*\b60\b", told)
     assert not (tmp_path / "runs").exists()
     code, told = run(*words, "--certify", 1.5)
     assert code == 1
-    assert "certify must be a share of wrong answers between 0 and 1, got 1.5" in told
+    assert re.search(r"certify .*\b1\.5$", told.strip())
 
 
 @pytest.mark.usefixtures("few_scalers")
 def test_what_cannot_be_certified_is_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="the model has no certificate: nothing can be certified at risk 0.05"):
-        run = trained(digits(certify=0.05, settings=replace(CYCLE, epochs=1, learning_rate=1e-6)), tmp_path)
+    with pytest.warns(UserWarning, match=r"certificate: .*0\.05"):
+        run = trained(
+            digits(certify=0.05, settings=replace(CYCLE, epochs=1, learning_rate=1e-6)), tmp_path
+        )
     assert run.finished
     assert socrates.load(run.directory).certificate is None
 
@@ -591,7 +712,9 @@ def two_colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return paint(tmp_path_factory.mktemp("two"), {"train": 12, "val": 12, "test": 6}, few)
 
 
-def test_frozen_training_changes_nothing_but_the_head(kept: dict[str, Run], two_colours: Path, tmp_path: Path) -> None:
+def test_frozen_training_changes_nothing_but_the_head(
+    kept: dict[str, Run], two_colours: Path, tmp_path: Path
+) -> None:
     source = kept["folder ce"]
     frozen = begins(source, two_colours, settings=replace(CYCLE, epochs=2, backbone_factor=0.0))
     run = trained(frozen, tmp_path, start=source.directory)
@@ -603,14 +726,18 @@ def test_frozen_training_changes_nothing_but_the_head(kept: dict[str, Run], two_
             assert torch.equal(before[key], value), key
     assert after["head.weight"].shape[0] == 2
     splits = data.load(**named(frozen))
-    untrained = build(frozen, splits, make_fabric("cpu", "32-true"), source.directory / "model.safetensors").model
+    untrained = build(
+        frozen, splits, make_fabric("cpu", "32-true"), source.directory / "model.safetensors"
+    ).model
     assert not torch.equal(untrained.state_dict()["head.weight"], after["head.weight"])
     with pytest.raises(KeyboardInterrupt):
         trained(frozen, tmp_path / "stopped", start=source.directory, tell=stop_at(Stepped(1, 0)))
     assert contents(trained(frozen, tmp_path / "stopped", start=source.directory)) == contents(run)
 
 
-def test_a_start_is_the_same_but_for_a_new_head(kept: dict[str, Run], folder: Path, two_colours: Path) -> None:
+def test_a_start_is_the_same_but_for_a_new_head(
+    kept: dict[str, Run], folder: Path, two_colours: Path
+) -> None:
     source = kept["folder ce"]
     fabric, file = make_fabric("cpu", "32-true"), source.directory / "model.safetensors"
     for images, outputs in ((folder, 3), (two_colours, 2)):
@@ -623,7 +750,9 @@ def test_a_start_is_the_same_but_for_a_new_head(kept: dict[str, Run], folder: Pa
         assert not torch.equal(head, weights_of(source)["head.weight"])
     scratch = begins(source, folder)
     assert replace(scratch, start="").name != scratch.name
-    plain = build(replace(scratch, start=""), data.load(**named(scratch)), fabric).model.state_dict()
+    plain = build(
+        replace(scratch, start=""), data.load(**named(scratch)), fabric
+    ).model.state_dict()
     assert not torch.equal(plain["body.0.0.weight"], weights_of(source)["body.0.0.weight"])
 
 
@@ -633,20 +762,39 @@ def test_the_body_may_learn_at_another_rate(kept: dict[str, Run], tmp_path: Path
     for factor in (0.1, 1.0):
         settings = replace(CYCLE, epochs=2, backbone_factor=factor)
         run = trained(begins(source, settings=settings), tmp_path, start=source.directory)
-        moved[factor] = float((weights_of(run)["body.1.0.weight"] - weights_of(source)["body.1.0.weight"]).norm())
+        moved[factor] = float(
+            (weights_of(run)["body.1.0.weight"] - weights_of(source)["body.1.0.weight"]).norm()
+        )
     assert 0 < moved[0.1] < moved[1.0]
 
 
-def test_the_command_line_starts_from_a_run(run: Any, kept: dict[str, Run], two_colours: Path, tmp_path: Path) -> None:
+def test_the_command_line_starts_from_a_run(
+    run: Any, kept: dict[str, Run], two_colours: Path, tmp_path: Path
+) -> None:
     source = kept["folder socrates"]
-    words = ["train", f"folder:{two_colours}", "cnn", "ce", "--image-size", 8, "--width", 4, "--epochs", 2]
+    words = [
+        "train",
+        f"folder:{two_colours}",
+        "cnn",
+        "ce",
+        "--image-size",
+        8,
+        "--width",
+        4,
+        "--epochs",
+        2,
+    ]
     words += ["--device", "cpu", "--out", tmp_path, "--from", source.directory, "--freeze"]
     code, told = run(*words)
     assert code == 0, told
     made = Run(next(tmp_path.iterdir()))
-    assert made.experiment.start == weights_hash(read_file(source.directory / "model.safetensors")[1])
+    assert made.experiment.start == weights_hash(
+        read_file(source.directory / "model.safetensors")[1]
+    )
     assert made.experiment.optimization.backbone_factor == 0
-    assert torch.equal(weights_of(made)["body.0.1.running_var"], weights_of(source)["body.0.1.running_var"])
+    assert torch.equal(
+        weights_of(made)["body.0.1.running_var"], weights_of(source)["body.0.1.running_var"]
+    )
     assert "already finished" in run(*words)[1]
     code, told = run("show", made.directory)
     assert "--from RUN" in told
@@ -657,35 +805,65 @@ def test_the_command_line_starts_from_a_run(run: Any, kept: dict[str, Run], two_
 
 
 @pytest.mark.usefixtures("few_scalers")
-def test_starts_that_do_not_fit_are_one_line(kept: dict[str, Run], tmp_path: Path, two_colours: Path) -> None:
+def test_starts_that_do_not_fit_are_one_line(
+    kept: dict[str, Run], tmp_path: Path, two_colours: Path
+) -> None:
     mlp, cnn = kept["digits ce"], kept["folder ce"]
     file = mlp.directory / "model.safetensors"
     wide, deep, shallow = (replace(begins(mlp), model=Part("mlp", **how)) for how in SIZES)
-    grey = paint(tmp_path / "grey", {"train": 6, "val": 6, "test": 6}, {"a": (50,) * 3, "b": (200,) * 3})
+    grey = paint(
+        tmp_path / "grey", {"train": 6, "val": 6, "test": 6}, {"a": (50,) * 3, "b": (200,) * 3}
+    )
     np.savez(tmp_path / "grey.npz", images=np.zeros((40, 8, 8), np.uint8), labels=np.arange(40) % 2)
     channels = replace(begins(cnn), dataset=Part(f"npz:{tmp_path / 'grey.npz'}"))
     sizes = replace(begins(mlp), dataset=Part(f"folder:{grey}", image_size=16))
     (tmp_path / "cut.safetensors").write_bytes(file.read_bytes()[:999])
-    without = trained(digits(settings=replace(CYCLE, epochs=1)), tmp_path / "without", keep_weights="none")
+    without = trained(
+        digits(settings=replace(CYCLE, epochs=1)), tmp_path / "without", keep_weights="none"
+    )
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "experiment.json").write_text("{}")
     scalers = without.directory / "scalers.safetensors"
     empty = replace(begins(mlp), start=weights_hash(read_file(scalers)[1]))
     cases: list[tuple[Experiment, Path | None, str]] = [
-        (replace(begins(mlp), model=Part("cnn")), file, "is a mlp, the run trains a cnn: choose the same model"),
-        (wide, file, r"does not fit: body.1.0.bias is \(16,\) there and \(24,\) here; image size, channels"),
-        (deep, file, r"does not fit: body.3.0.bias is missing there and \(16,\) here"),
-        (shallow, file, r"does not fit: body.2.0.bias is \(16,\) there and missing here"),
-        (sizes, file, r"does not fit: body.1.0.weight is \(16, 64\) there and \(16, 768\) here"),
-        (channels, cnn.directory, r"does not fit: body.0.0.weight is \(4, 3, 3, 3\) there and \(4, 1, 3, 3\) here"),
-        (begins(mlp), cnn.directory, "holds other weights than those the run starts from"),
-        (begins(mlp), None, "the run starts from weights with the hash .* say where they are"),
-        (begins(mlp), tmp_path / "nowhere", "nowhere is not there: expected a run directory or a model.safetensors"),
-        (begins(mlp), tmp_path / "cut.safetensors", "is no whole safetensors file"),
-        (begins(mlp), without.directory, "is finished but keeps no weights: train it again with --again"),
-        (begins(mlp), tmp_path / "unfinished", "is not finished: train it to its end first"),
-        (empty, scalers, "keeps no weights"),
-        (replace(begins(mlp), start=""), file, "the experiment starts from scratch, not from .*: give it start='"),
+        (
+            replace(begins(mlp), model=Part("cnn")),
+            file,
+            "fit: body.0.0.weight is missing there",
+        ),
+        (
+            wide,
+            file,
+            r"fit: body.1.0.bias is \(16,\) there and \(24,\) here",
+        ),
+        (deep, file, r"fit: body.3.0.bias is missing .* \(16,\) here"),
+        (shallow, file, r"fit: body.2.0.bias is \(16,\) .*missing here"),
+        (sizes, file, r"fit: body.1.0.weight is \(16, 64\) there and \(16, 768\) here"),
+        (
+            channels,
+            cnn.directory,
+            r"fit: body.0.0.weight is \(4, 3, 3, 3\) there and \(4, 1, 3, 3\) here",
+        ),
+        (begins(mlp), cnn.directory, "holds weights with the hash"),
+        (begins(mlp), None, "hash .*start="),
+        (
+            begins(mlp),
+            tmp_path / "nowhere",
+            "nowhere is not there",
+        ),
+        (begins(mlp), tmp_path / "cut.safetensors", "whole safetensors file"),
+        (
+            begins(mlp),
+            without.directory,
+            "again=True",
+        ),
+        (begins(mlp), tmp_path / "unfinished", "is not finished"),
+        (empty, scalers, "missing there"),
+        (
+            replace(begins(mlp), start=""),
+            file,
+            "holds weights with the hash .*start is ''",
+        ),
     ]
     for experiment, start, words in cases:
         with pytest.raises((ValueError, OSError), match=words) as caught:
@@ -694,15 +872,11 @@ def test_starts_that_do_not_fit_are_one_line(kept: dict[str, Run], tmp_path: Pat
         assert not (tmp_path / "runs").exists()
 
 
-SIZES: tuple[dict[str, int], ...] = ({"width": 24}, {"width": 16, "depth": 3}, {"width": 16, "depth": 1})
-
-
-def test_a_model_without_a_head_cannot_start_from_another(tmp_path: Path, kept: dict[str, Run]) -> None:
-    from socrates.engine.keep import start_from
-
-    source = kept["digits ce"]
-    with pytest.raises(ValueError, match="mlp has no head to replace"):
-        start_from(torch.nn.Linear(2, 2), begins(source), source.directory / "model.safetensors")
+SIZES: tuple[dict[str, int], ...] = (
+    {"width": 24},
+    {"width": 16, "depth": 3},
+    {"width": 16, "depth": 1},
+)
 
 
 # How long it takes
@@ -716,7 +890,10 @@ def test_trying_how_long_it_takes_leaves_no_trace(method: str) -> None:
     state = build(experiment, splits, fabric)
     before = json.dumps({name: str(part.state_dict()) for name, part in state._parts().items()})
     assert seconds_per_epoch(fabric, state, splits) > 0
-    assert json.dumps({name: str(part.state_dict()) for name, part in state._parts().items()}) == before
+    assert (
+        json.dumps({name: str(part.state_dict()) for name, part in state._parts().items()})
+        == before
+    )
     assert all(parameter.grad is None for parameter in state.model.parameters())
 
 
@@ -747,10 +924,11 @@ def test_training_says_what_it_found_and_will_do(run: Any, folder: Path, tmp_pat
     code, told = run(*words, "--out", tmp_path)
     assert code == 0
     first, second = told.splitlines()[:2]
-    assert first == (
-        "3 classes (blue, green, red), images of 3x8x8 (channels, height, width): 60 train, 60 val, 36 test"
+    for fact in ("3 classes (blue, green, red)", " 3x8x8 ", "60 train", "60 val", "36 test"):
+        assert fact in first
+    assert re.fullmatch(
+        r"2 epochs of 4 steps, batch size 16, recipe one-cycle, about \d+:\d\d:\d\d", second
     )
-    assert re.fullmatch(r"2 epochs of 4 steps, batch size 16, recipe one-cycle, about \d+:\d\d:\d\d", second)
     assert told.index(first) < told.index("epoch 2/2")
 
 
@@ -764,29 +942,44 @@ def test_the_plan_tells_what_is_left() -> None:
 @pytest.mark.usefixtures("few_scalers")
 def test_minutes_become_epochs(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([10.0, 1.0, 1000.0])
-    monkeypatch.setattr(cli_runs, "pace", lambda *_, **__: next(seconds))
-    words = ["train", "digits", "mlp", "ce", "--width", 8, "--minutes", 0.5, "--device", "cpu", "--out", tmp_path]
+    monkeypatch.setattr(cli_runs, "measure_epoch_seconds", lambda *_, **__: next(seconds))
+    words = [
+        "train",
+        "digits",
+        "mlp",
+        "ce",
+        "--width",
+        8,
+        "--minutes",
+        0.5,
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path,
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(cli_runs, "RunDisplay", lambda _: stop_at(Stepped(1, 0)))
         code, told = run(*words)
     assert code == 130
     assert "0.5 minutes: --epochs 3" in told
-    assert "1 of 3 epochs are done and saved" in told
+    assert "1 of 3 epochs" in told
     (tmp_path / "digits-mlp-ce-seed1-00000000").mkdir()  # a damaged one hinders nobody
     (tmp_path / "digits-mlp-ce-seed1-00000000" / "experiment.json").write_text("{")
     code, told = run(*words)
     assert code == 0
-    assert "going on with a stopped run: --epochs 3" in told
+    assert "stopped run: --epochs 3" in told
     assert "continuing after epoch 1" in told
     first = next(path.parent for path in tmp_path.glob("*/finished.json"))
     assert Run(first).experiment.optimization.epochs == 3
     code, told = run(*words, "--epochs", 3)
     assert (code, told.count("\n")) == (1, 1)
-    assert "--minutes says how many --epochs there are: give one of the two" in told
+    assert "--minutes" in told
+    assert "--epochs" in told
     for wrong in (0, -1, "nan", "inf"):
         code, told = run(*words, "--minutes", wrong)
         assert (code, told.count("\n")) == (1, 1)
-        assert "--minutes must be more than 0" in told
-    for seed, epochs in ((2, 30), (3, 1)):  # other runs, nothing of which was stopped; at least one epoch
+        assert re.search(rf"--minutes .*{float(wrong)}$", told.strip())
+    # other runs, nothing of which was stopped; at least one epoch
+    for seed, epochs in ((2, 30), (3, 1)):
         options = options_of(*words[1:], "--seed", seed)
-        assert cli_runs.in_minutes(options, options.minutes, {}).epochs == epochs
+        assert cli_runs.in_minutes(options, options.minutes).epochs == epochs

@@ -1,4 +1,5 @@
-"""The files of examples/cluster: scripts run with stand-ins for SLURM, Ray and torchrun; Ray itself reads the YAML."""
+"""The files of examples/cluster: scripts run with stand-ins for SLURM, Ray and torchrun; Ray itself
+reads the YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from socrates.cli.options import parse
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "cluster"
 SCRIPTS = sorted(FOLDER.glob("*.sh"))
-# Each stand-in writes down its words; srun then does what it is asked to.
+# Each stand-in writes down its words; srun then does what it is asked to. The study begins when Ray
+# runs on both kinds of machines, as it would in a job, and is ready for a signal before it says so.
 SAYS = '#!/bin/bash\necho "$(basename "$0") $*" >> "$SAID"\n'
 STUBS = {
     "scontrol": SAYS + "printf '%s\\n' node1 node2 node3\n",
@@ -25,19 +27,27 @@ STUBS = {
     "hostname": "#!/bin/bash\necho 10.0.0.1 fe80::1\n",
     "ray": SAYS + 'if [[ "$*" == *--block ]]; then echo "pid $$" >> "$SAID"; exec sleep 600; fi\n',
     "torchrun": SAYS,
-    "socrates": SAYS + 'if [[ -n "${LONG:-}" ]]; then trap \'echo saved >> "$SAID"; exit 143\' TERM\n'
-    "while :; do sleep 0.1; done; fi\nexit ${CODE:-0}\n",
+    "socrates": "#!/bin/bash\ntrap 'echo saved >> \"$SAID\"; exit 143' TERM\n"
+    'until [[ $(grep -c "^pid " "$SAID") == 2 ]]; do sleep 0.05; done\n'
+    'echo "socrates $*" >> "$SAID"\n'
+    'while [[ -n "${LONG:-}" ]]; do sleep 0.1; done\nexit ${CODE:-0}\n',
 }
 
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    """The environment of a SLURM job whose programs are stand-ins; gives what they were called with."""
+    """The environment of a SLURM job whose programs are stand-ins; gives what they were called
+    with."""
     for name, words in STUBS.items():
         (tmp_path / name).write_text(words)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for name, value in {"JOB_NODELIST": "node[1-3]", "JOB_ID": "70007", "NNODES": "3", "CPUS_PER_TASK": "8"}.items():
+    for name, value in {
+        "JOB_NODELIST": "node[1-3]",
+        "JOB_ID": "70007",
+        "NNODES": "3",
+        "CPUS_PER_TASK": "8",
+    }.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")
     monkeypatch.setenv("SAID", str(tmp_path / "said"))
@@ -70,7 +80,11 @@ def test_a_study_whose_time_is_over_saves(job, monkeypatch, tmp_path):
     started = Started([str(FOLDER / "slurm-study.sh"), "sweep"], tmp_path)
     try:
         started.wait_for(
-            lambda: whole_lines(job) and job.read_text().count("pid ") == 2 and "socrates sweep" in job.read_text()
+            lambda: (
+                whole_lines(job)
+                and job.read_text().count("pid ") == 2
+                and "socrates sweep" in job.read_text()
+            )
         )
         os.kill(started.pid, signal.SIGTERM)
         assert started.ended() == 143
@@ -84,9 +98,13 @@ def test_a_study_whose_time_is_over_saves(job, monkeypatch, tmp_path):
 
 
 def test_a_run_on_many_machines_is_torchrun_s(job):
-    subprocess.run([FOLDER / "slurm-train.sh", "digits", "mlp", "socrates"], check=True, timeout=300)
+    subprocess.run(
+        [FOLDER / "slurm-train.sh", "digits", "mlp", "socrates"], check=True, timeout=300
+    )
     place = "--rdzv-backend=c10d --rdzv-id=70007 --rdzv-endpoint=node1:30007"
-    words = f"torchrun --nnodes=3 --nproc-per-node=4 {place} -m socrates.cli train digits mlp socrates"
+    words = (
+        f"torchrun --nnodes=3 --nproc-per-node=4 {place} -m socrates.cli train digits mlp socrates"
+    )
     assert job.read_text().splitlines()[1:] == [f"srun --cpus-per-task=8 {words}", words]
 
 

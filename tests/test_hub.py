@@ -1,4 +1,5 @@
-"""The Hub: what is uploaded, what is read back, and what is never executed. Nothing here leaves the machine."""
+"""The Hub: what is uploaded, what is read back, and what is never executed. Nothing here leaves the
+machine."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ pytest.importorskip("huggingface_hub")
 from huggingface_hub import hub_mixin
 from huggingface_hub.errors import EntryNotFoundError
 
-from socrates import hub
-from socrates.hub import HubPredictor
+from socrates.predictor import hub
+from socrates.predictor.hub import HubPredictor
 
 CLASSES = ("cat", "dog", "horse")
-IMAGES = torch.arange(5 * 3 * 10 * 9, dtype=torch.int64).remainder(251).to(torch.uint8).view(5, 3, 10, 9)
+IMAGES = (
+    torch.arange(5 * 3 * 10 * 9, dtype=torch.int64).remainder(251).to(torch.uint8).view(5, 3, 10, 9)
+)
 
 
 def make(model: str = "cnn") -> Predictor:
@@ -37,10 +40,18 @@ def make(model: str = "cnn") -> Predictor:
     labels = torch.arange(90) % 3
     scaler = TemperatureScaling().fit(torch.randn(90, 3) + nn.functional.one_hot(labels, 3), labels)
     about = Description(
-        model, {}, 3, (3, 8, 8), CLASSES, Preparation((0.5, 0.4, 0.3), (0.2, 0.25, 0.3)), scaler="temperature"
+        model,
+        {},
+        3,
+        (3, 8, 8),
+        CLASSES,
+        Preparation((0.5, 0.4, 0.3), (0.2, 0.25, 0.3)),
+        scaler="temperature",
     )
     module = (
-        models.build(model, 3, (3, 8, 8)) if model in models.MODELS else nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
+        models.build(model, 3, (3, 8, 8))
+        if model in models.MODELS
+        else nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
     )
     return Predictor(module, about, {"temperature": scaler})
 
@@ -134,11 +145,14 @@ class Trap:
         return Path.touch, (self.file,)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_a_pickle_is_never_opened(downloads, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [("model.safetensors", "not a whole"), ("pytorch_model.bin", r"no model\.safetensors")],
+)
+def test_a_pickle_is_never_opened(downloads, name: str, fact: str) -> None:
     sprung = downloads.folder / "sprung"
     (downloads.folder / name).write_bytes(pickle.dumps(Trap(sprung)))
-    with pytest.raises(ValueError, match=r"no whole safetensors file|holds no model\.safetensors"):
+    with pytest.raises(ValueError, match=fact):
         HubPredictor.from_pretrained("someone/animals")
     assert not sprung.exists()
     pickle.loads((downloads.folder / name).read_bytes())  # the trap works
@@ -149,14 +163,17 @@ def test_outside_code_is_imported_only_if_trusted(downloads, tmp_path: Path, mon
     sprung = tmp_path / "sprung"
     (tmp_path / "outside_model.py").write_text(
         f"from pathlib import Path\nfrom torch import nn\nPath({str(sprung)!r}).touch()\n"
-        "def build(num_outputs, image_shape):\n    return nn.Sequential(nn.Flatten(), nn.Linear(192, 3))\n"
+        "def build(num_outputs, image_shape):\n    return nn.Sequential(nn.Flatten(), "
+        "nn.Linear(192, 3))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     make("outside_model:build").save(tmp_path)
     # A configuration of others cannot say what is trusted.
-    (tmp_path / "config.json").write_text(json.dumps({"trust_code": True, "model": "outside_model:build"}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"trust_code": True, "model": "outside_model:build"})
+    )
     for place in ("someone/animals", tmp_path):
-        with pytest.raises(ValueError, match="code that is not ours: pass trust_code=True"):
+        with pytest.raises(ValueError, match=r"outside_model:build.*trust_code=True"):
             HubPredictor.from_pretrained(place)
     assert not sprung.exists()
     HubPredictor.from_pretrained("someone/animals", trust_code=True)
@@ -171,7 +188,7 @@ def test_a_run_gives_the_card_its_results(uploads, tmp_path: Path, monkeypatch) 
         file.with_name("README.md").write_text("card")
 
     monkeypatch.setattr(hub, "write_card", write_card)
-    with pytest.raises(FileNotFoundError, match="is no run"):
+    with pytest.raises(FileNotFoundError, match=r"not a run: .*experiment\.json"):
         make().push_to_hub("someone/animals", run=tmp_path)
     (tmp_path / "experiment.json").write_text("{}")
     make().push_to_hub("someone/animals", run=tmp_path)
@@ -182,7 +199,10 @@ def test_it_is_not_needed_until_it_is_asked_for() -> None:
     code = (
         "import sys; sys.modules['huggingface_hub'] = None\n"
         "from socrates.predictor import Predictor\n"
-        "try:\n    Predictor.push_to_hub(None, 'someone/animals')\nexcept ImportError as error:\n    print(error)\n"
+        "try:\n    Predictor.push_to_hub(None, 'someone/animals')\nexcept ImportError as "
+        "error:\n    print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert "pip install 'socrates-loss[hub]'" in told

@@ -1,8 +1,10 @@
-"""Many runs at once: failures, killed processes, what is not started, and that nothing is left behind."""
+"""Many runs at once: failures, killed processes, what is not started, and that nothing is left
+behind."""
 
 from __future__ import annotations
 
 import io
+import re
 import signal
 import time
 from dataclasses import replace
@@ -13,8 +15,8 @@ from processes import alive, descendants, wait_for, whole_lines
 from rich.console import Console
 
 from socrates.engine import StudyError, checkpoint, run_all
+from socrates.engine.display import StudyDisplay
 from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Retried, Started
-from socrates.engine.studies.display import StudyDisplay
 from socrates.engine.studies.local import LocalEngine, why_it_died
 from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
@@ -49,10 +51,12 @@ from socrates.engine.studies import local
 from socrates.experiment import Experiment, Optimization, Part
 
 if __name__ == "__main__":
-    local.SECONDS_TO_DIE = 600  # however slow the disk is, an epoch is saved before its process ends
+    local.SECONDS_TO_DIE = 600  # however slow the disk is, an epoch is saved before its process \
+ends
     settings = Optimization(epochs=100000)
     parts = Part("digits"), Part("mlp", width=8), Part("ce")
-    run_all([Experiment(*parts, seed, 20, keep_every=100000, optimization=settings) for seed in (1, 2)], "runs")
+    run_all([Experiment(*parts, seed, 20, keep_every=100000, optimization=settings) \
+for seed in (1, 2)], "runs")
 """
 
 
@@ -64,7 +68,8 @@ def digits(method="ce", seed=1, dataset="digits", **options):
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    """Two good runs, one of them asked for twice, among one that is wrong and one that kills its process."""
+    """Two good runs, one of them asked for twice, among one that is wrong and one that kills its
+    process."""
     folder = tmp_path_factory.mktemp("mixed")
     (folder / "killer.py").write_text(KILLER)
     good, other = digits(), digits(seed=2)
@@ -90,11 +95,9 @@ def test_a_failing_run_leaves_the_others_alone(mixed):
 
 def test_the_error_names_every_failure_and_its_reason(mixed):
     text = str(mixed["error"])
-    assert "2 of 4 runs failed, the others are finished" in text
-    assert "gamma must be at least 0" in text
-    assert "its process was killed (SIGKILL), as happens when memory runs out" in text
-    for experiment in mixed["bad"]:
-        assert experiment.name in text
+    names = [experiment.name for experiment in mixed["bad"]]
+    for fact in ("2 of 4 runs", "gamma", "(SIGKILL)", "memory", *names):
+        assert fact in text
 
 
 def test_a_run_whose_process_is_killed_is_tried_again_and_that_is_told(tmp_path, monkeypatch):
@@ -102,10 +105,12 @@ def test_a_run_whose_process_is_killed_is_tried_again_and_that_is_told(tmp_path,
     monkeypatch.syspath_prepend(tmp_path)
     output = io.StringIO()
     (run,) = run_all(
-        [digits("killed_once:KilledOnce")], tmp_path / "runs", tell=StudyDisplay(Console(file=output, width=300))
+        [digits("killed_once:KilledOnce")],
+        tmp_path / "runs",
+        tell=StudyDisplay(Console(file=output, width=300)),
     )
     assert run.finished
-    assert f"again: {run.directory.name}: its process was killed (SIGKILL)" in output.getvalue()
+    assert re.search(rf"again: {run.directory.name}: .*\(SIGKILL\)", output.getvalue())
     assert "1 of 1 runs finished" in output.getvalue()
 
 
@@ -113,7 +118,8 @@ def test_every_run_is_told_once(mixed):
     told = mixed["told"]
     assert told[0] == Planned(4, 0)
     (again,) = [event for event in told if isinstance(event, Retried)]
-    assert (again.experiment, again.reason[:26]) == (mixed["bad"][1], "its process was killed (SI")
+    assert again.experiment == mixed["bad"][1]
+    assert "(SIGKILL)" in again.reason
     assert told[-1] == Closed()
     ended = [event for event in told if isinstance(event, Finished | Failed)]
     assert sorted(type(event).__name__ for event in ended) == ["Failed"] * 2 + ["Finished"] * 2
@@ -136,7 +142,7 @@ def test_no_process_is_started_for_finished_runs(mixed, monkeypatch):
 
 def test_a_data_set_that_cannot_be_had_fails_its_runs_before_any_process(tmp_path, monkeypatch):
     monkeypatch.setattr(LocalEngine, "_start", lambda *_: pytest.fail("a process was started"))
-    with pytest.raises(StudyError, match="did you mean 'digits'") as error:
+    with pytest.raises(StudyError, match=r"'digit'.*'digits'") as error:
         run_all([digits(dataset="digit", seed=seed) for seed in (1, 2)], tmp_path)
     assert len(error.value.failures) == 2
 
@@ -148,20 +154,20 @@ def test_no_experiments_no_runs(tmp_path):
 def test_many_failures_of_one_reason_stay_readable():
     failures = [Failed(digits(seed=seed), "the disk is full") for seed in range(30)]
     text = describe_failures(failures, 30)
-    assert text.startswith("30 of 30 runs failed; the same command tries again:\n  the disk is full\n")
-    assert text.endswith("    and 20 more")
+    assert text.startswith("30 of 30 runs ")
+    assert text.count("the disk is full") == 1
+    assert text.endswith(" 20 more")
     assert len(text.splitlines()) == 13
 
 
 def test_a_pool_needs_a_process():
-    with pytest.raises(ValueError, match="at least 1 process, got -1"):
+    with pytest.raises(ValueError, match="got -1"):
         run_all([digits()], "nowhere", processes=-1)
 
 
 def test_other_ends_of_a_process():
-    assert why_it_died(-11) == "its process was killed (SIGSEGV)"
-    assert why_it_died(143) == "its process was killed (SIGTERM)"
-    assert why_it_died(0) == "its process ended by itself with exit code 0"
+    for code, fact in ((-11, "(SIGSEGV)"), (143, "(SIGTERM)"), (0, "exit code 0")):
+        assert why_it_died(code).endswith(fact)
 
 
 def epochs_done(folder):
@@ -182,13 +188,18 @@ def test_nothing_is_left_behind(tmp_path, start, how):
         process.process.send_signal(how)
     assert process.ended() == {signal.SIGTERM: 143, signal.SIGHUP: 129}.get(how, -how)
     wait_for(lambda: not any(map(alive, children)))
-    assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)  # the script's own, none of a child
+    # the script's own, none of a child
+    assert process.said().count("Traceback") == (1 if how is signal.SIGINT else 0)
     if how is not signal.SIGKILL:  # every whole epoch is saved
-        saved = [checkpoint.read(path)["epoch"] for path in sorted(tmp_path.glob("runs/*/checkpoint.pt"))]
+        saved = [
+            checkpoint.read(path)["epoch"] for path in sorted(tmp_path.glob("runs/*/checkpoint.pt"))
+        ]
         assert saved == epochs_done(tmp_path)
 
 
-@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+@pytest.mark.parametrize(
+    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
 def test_a_signal_while_a_process_starts_leaves_none_behind(tmp_path, monkeypatch, number, raised):
     started, start_it = [], LocalEngine._start
 
@@ -237,6 +248,12 @@ def test_lines_tell_runs_and_times(monkeypatch):
 def test_a_bar_in_a_terminal():
     output = io.StringIO()
     tell = StudyDisplay(Console(file=output, force_terminal=True, width=120))
-    for event in (Planned(2, 0), Started(digits(), None, 0, 1), epoch(digits(), 1), Finished(digits(), None), Closed()):
+    for event in (
+        Planned(2, 0),
+        Started(digits(), None, 0, 1),
+        epoch(digits(), 1),
+        Finished(digits(), None),
+        Closed(),
+    ):
         tell(event)
     assert "1 of 2 runs finished" in output.getvalue()

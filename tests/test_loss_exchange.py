@@ -69,14 +69,21 @@ def two(monkeypatch):
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_two_ranks_of_unequal_batches_are_one(two, reduction):
-    """A mean is over all samples, once the ranks' gradients are averaged; a sum stays each rank's own."""
-    logits, labels = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 0, 1])
+    """A mean is over all samples, once the ranks' gradients are averaged; a sum stays each rank's
+    own."""
+    logits, labels = (
+        torch.randn(4, 3, generator=torch.Generator().manual_seed(0)),
+        torch.tensor([0, 1, 0, 1]),
+    )
     index = torch.tensor([6, 0, 3, 5])
     alone = SocratesLoss(100, reduction=reduction, process_group=None)
     expected = alone(logits, labels, index)
 
     def step(rank):
-        criterion, own = SocratesLoss(100, reduction=reduction), slice(0, 3) if rank == 0 else slice(3, 4)
+        criterion, own = (
+            SocratesLoss(100, reduction=reduction),
+            slice(0, 3) if rank == 0 else slice(3, 4),
+        )
         return criterion(logits[own], labels[own], index[own]), criterion.target
 
     (first, targets), (second, others) = two.run(step)
@@ -103,3 +110,19 @@ def test_who_is_alone_exchanges_nothing(two):
     assert exchange.group_of("auto") == "all"
     assert exchange.group_of(None) is None
     assert exchange.group_of("a group of one") is None
+
+
+@pytest.mark.parametrize("question", ["is_available", "is_initialized"])
+def test_without_torch_distributed_everybody_is_alone(two, question, monkeypatch):
+    monkeypatch.setattr(two, question, lambda: False)
+    assert exchange.group_of("auto") is None
+
+
+def test_who_waits_in_vain_is_told_the_reason_in_one_line(two, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("timed out after 5 s\nat line 7 of a file in C++")
+
+    monkeypatch.setattr(two, "all_gather", fail)
+    with pytest.raises(RuntimeError, match=r"TheLoss .*timed out after 5 s") as caught:
+        exchange.gather_sizes(2, torch.tensor(1.0), "all", "TheLoss")
+    assert "C++" not in str(caught.value)

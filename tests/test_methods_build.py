@@ -36,38 +36,46 @@ NOT_CALLABLE = 3
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("socratse", {}, "no method 'socratse', did you mean 'socrates'.*brier.*or give module:attribute"),
+        (
+            "socratse",
+            {},
+            "did you mean 'socrates'.*brier.*module:attribute",
+        ),
         ("socrates:nobeta", {}, "did you mean 'socrates:no-beta'"),
         ("???", {}, r"no method '\?\?\?': choose from ce, "),
-        ("ce", {"gamma": 1.0}, "'ce' has no option 'gamma', it takes none"),
+        ("ce", {"gamma": 1.0}, "'ce' .*'gamma', .*none"),
         (
             "socrates",
             {"gama": 1.0},
-            "no option 'gama', it takes gamma=2.0, alpha=0.99, start_epoch=0, target_over='all'",
+            "'gama', .*gamma=1.0, alpha=0.99, start_epoch=0",
         ),
-        ("socrates", {"alpha": 1.5}, r"alpha must be in \(0, 1\], got 1.5"),
-        ("socrates", {"target_over": "some"}, "target_over must be 'all' or 'known', got 'some'"),
+        ("socrates", {"alpha": 1.5}, r"alpha .*got 1.5"),
+        ("socrates", {"target_over": "some"}, "target_over .*got 'some'"),
         ("socrates", {"start_epoch": -1}, "epoch counted from 0, got -1"),
         ("socrates:beta-fixed", {"when": "never"}, "when='true' or 'unknown'"),
-        ("focal", {"gamma": -1.0}, "gamma must be at least 0, got -1.0"),
-        ("flsd", {"gamma": -1.0}, "gamma must be at least 0, got -1.0"),
+        ("focal", {"gamma": -1.0}, "gamma .*got -1.0"),
+        ("flsd", {"gamma": -1.0}, "gamma .*got -1.0"),
         ("gamblers", {"reward": 0.5}, "reward must be at least 1"),
-        ("ce_dece", {"weight": -1.0}, "weight must be at least 0, got -1.0"),
+        ("ce_dece", {"weight": -1.0}, "weight .*got -1.0"),
         ("mc", {"meta_rate": 0.0}, "rates above 0.*meta_rate=0.0"),
         ("mc", {"virtual_rate": 0.0}, "rates above 0.*virtual_rate=0.0"),
         ("mc", {"virtual_rate": "fast"}, "rates above 0.*virtual_rate=fast"),
         ("ccl_sc", {"momentum": 2.0}, r"momentum in \[0, 1\].*momentum=2.0"),
-        ("no_such_module:thing", {}, "'no_such_module:thing' cannot be imported .*PYTHONPATH"),
+        ("no_such_module:thing", {}, "'no_such_module:thing' .*PYTHONPATH"),
         (f"{__name__}:nothing", {}, "cannot be imported .*nothing"),
-        (f"{__name__}:NOT_CALLABLE", {}, "must be a class or function, got int"),
-        (f"{__name__}:not_a_method", {}, "must give a socrates.contracts.Method, got str"),
-        (f"{__name__}:own_method", {"size": 1}, "no option 'size', it takes scale, power=1"),
+        (f"{__name__}:NOT_CALLABLE", {}, "function, got int"),
+        (f"{__name__}:not_a_method", {}, "socrates.contracts.Method, got str"),
+        (f"{__name__}:own_method", {"size": 1}, "'size', .*scale, power=1"),
         (
             f"{__name__}:own_method",
             {},
-            r"cannot be called as \(task, \*, scale, power=1\): missing .* 'scale'",
+            r"missing .*'scale'",
         ),
-        (f"{__name__}:a_model", {}, "'test_methods_build:a_model' is a model: a method is a socrates.contracts.Method"),
+        (
+            f"{__name__}:a_model",
+            {},
+            "'test_methods_build:a_model' is a model",
+        ),
         ("socrates.models.mlp:MLP", {}, "'socrates.models.mlp:MLP' is a model"),
         ("torch.nn:Linear", {}, "'torch.nn:Linear' is a model"),
         ("nowhere.py:Mine", {}, r"cannot be imported \(FileNotFoundError"),
@@ -81,7 +89,7 @@ def test_wrong_names_and_options_are_named(name, options, message):
 def test_options_by_name():
     assert methods.options("focal") == {"gamma": 2.0}
     assert methods.options(f"{__name__}:own_method") == {"scale": None, "power": 1}
-    with pytest.raises(ValueError, match="did you mean"):
+    with pytest.raises(ValueError, match=r"'focall'.*'focal'"):
         methods.options("focall")
 
 
@@ -94,9 +102,7 @@ def test_a_method_from_a_file_is_one_class_however_often_it_is_found(tmp_path, m
     method = methods.build("mine.py:Mine", TASK)
     assert type(methods.build(f"{tmp_path / 'mine.py'}:Mine", TASK)) is type(method)
     for _ in range(2):
-        with pytest.raises(
-            ValueError, match=r"'broken.py:Mine' cannot be imported \(ZeroDivisionError: division by zero"
-        ):
+        with pytest.raises(ValueError, match=r"'broken.py:Mine' .*ZeroDivisionError"):
             methods.build("broken.py:Mine", TASK)
 
 
@@ -106,8 +112,11 @@ def test_methods_that_need_features_say_so(name):
     methods.check_model(name, method, models.build("mlp", 3, (1, 2, 2)))
     half = torch.nn.Sequential()
     half.head = torch.nn.Linear(4, 3)
-    for model, lacking in ((torch.nn.Linear(4, 3), "Linear has neither"), (half, "Sequential has no features")):
-        with pytest.raises(ValueError, match=f"{name} needs a model with features.* head, {lacking}: make it a"):
+    for model, lacking in (
+        (torch.nn.Linear(4, 3), "Linear .*neither"),
+        (half, "Sequential .*features"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} .*, {lacking}"):
             methods.check_model(name, method, model)
         methods.check_model("ce", methods.build("ce", TASK), model)
 
@@ -122,7 +131,10 @@ def test_each_is_documented_and_lists_its_options(name):
     assert make.__doc__
     task, *options = inspect.signature(make).parameters.values()
     assert task.name == "task"
-    assert all(option.default is not option.empty and option.kind is option.KEYWORD_ONLY for option in options)
+    assert all(
+        option.default is not option.empty and option.kind is option.KEYWORD_ONLY
+        for option in options
+    )
     defaults = {option.name: option.default for option in options}
     assert isinstance(methods.build(name, TASK, **defaults), Method)
 
@@ -143,7 +155,11 @@ def run(method, epoch, num_outputs=4):
         ("brier", {}, losses.brier_loss),
         ("focal", {"gamma": 1.5}, lambda logits, labels: losses.focal_loss(logits, labels, 1.5)),
         ("flsd", {"gamma": 1.5}, lambda logits, labels: losses.flsd_loss(logits, labels, 1.5)),
-        ("gamblers", {"reward": 1.5}, lambda logits, labels: losses.gamblers_loss(logits, labels, 1.5)),
+        (
+            "gamblers",
+            {"reward": 1.5},
+            lambda logits, labels: losses.gamblers_loss(logits, labels, 1.5),
+        ),
         ("ce_dece", {"weight": 3.0}, lambda z, y: F.cross_entropy(z, y) + 3.0 * losses.dece(z, y)),
     ],
 )
@@ -172,9 +188,11 @@ def test_before_the_start_epoch_the_known_classes_have_cross_entropy(name):
 
 @pytest.mark.parametrize("name", ["socrates", "socrates:full"])
 def test_before_the_start_epoch_targets_are_one_and_stay(name):
-    method = methods.build(name, TASK, start_epoch=1, alpha=0.5)
+    method = methods.build(name, TASK, start_epoch=1, gamma=2.0, alpha=0.5)
     loss, logits, labels = run(method, 0)
-    torch.testing.assert_close(loss, methods.build("focal", TASK, gamma=2.0).validation_loss(logits, labels))
+    torch.testing.assert_close(
+        loss, methods.build("focal", TASK, gamma=2.0).validation_loss(logits, labels)
+    )
     assert method.diagnostics()["target"] == 1
     assert torch.equal(method.then.criterion.target, torch.ones(6))
     run(method, 1)
@@ -182,7 +200,7 @@ def test_before_the_start_epoch_targets_are_one_and_stay(name):
 
 
 def test_phases_must_agree_on_the_model():
-    with pytest.raises(ValueError, match="CrossEntropy has unknown_class=False and Gamblers has unknown_class=True"):
+    with pytest.raises(ValueError, match=r"CrossEntropy .*False .*Gamblers .*True"):
         methods.TwoPhase(methods.build("ce", TASK), methods.build("gamblers", TASK), 3)
 
 
@@ -190,7 +208,9 @@ def test_two_phase_hands_everything_on():
     method = methods.TwoPhase(methods.build("ce", TASK), methods.build("mc", TASK), 3)
     assert method.meta_share == 0.1
     assert not method.unknown_class
-    assert set(method.state_dict()) == {f"then.{key}" for key in methods.build("mc", TASK).state_dict()}
+    assert set(method.state_dict()) == {
+        f"then.{key}" for key in methods.build("mc", TASK).state_dict()
+    }
 
 
 def test_epoch_means_start_anew():

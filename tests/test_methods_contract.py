@@ -1,4 +1,5 @@
-"""What every method keeps: finite loss, gradients everywhere, state that saves, loads and copies, no host reads."""
+"""What every method keeps: finite loss, gradients everywhere, state that saves, loads and copies,
+no host reads."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ CASES = [
     ("ccl_sc", {"start_epoch": 1, "queue_size": 9}),
     *[(name, {"start_epoch": 1}) for name in ("sat", "gamblers", "socrates", "socrates:no-focal")],
 ]
-every_method = pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{o}" for name, o in CASES])
+every_method = pytest.mark.parametrize(
+    ("name", "options"), CASES, ids=[f"{name}-{o}" for name, o in CASES]
+)
 
 
 def make(name, options, seed=0):
@@ -41,7 +44,9 @@ def take_steps(model, method, optimizer, steps):
     losses = []
     for step in steps:
         optimizer.zero_grad()
-        loss, logits = method(model, make_batch(step, make_batch(1000 + step) if method.meta_share else None))
+        loss, logits = method(
+            model, make_batch(step, make_batch(1000 + step) if method.meta_share else None)
+        )
         assert logits.shape == (BATCH, NUM_CLASSES + method.unknown_class)
         loss.backward()
         optimizer.step()
@@ -51,7 +56,9 @@ def take_steps(model, method, optimizer, steps):
 
 
 def snapshot(*modules):
-    return [{key: value.clone() for key, value in module.state_dict().items()} for module in modules]
+    return [
+        {key: value.clone() for key, value in module.state_dict().items()} for module in modules
+    ]
 
 
 def assert_same(before, after):
@@ -134,7 +141,9 @@ def test_no_step_reads_the_device(name, options, epoch):
         method.start_epoch(epoch, model)
         labels = torch.randint(NUM_CLASSES, (BATCH,))
         batch = Batch(torch.randn(BATCH, 1, 8, 8), labels, torch.randint(NUM_SAMPLES, (BATCH,)))
-        batch = dataclasses.replace(batch, meta=batch if method.meta_share else None, learning_rate=0.1)
+        batch = dataclasses.replace(
+            batch, meta=batch if method.meta_share else None, learning_rate=0.1
+        )
         for _ in range(2):
             method(model, batch).loss.backward()
             optimizer.step()
@@ -158,6 +167,11 @@ def test_moving_and_casting_keep_the_method_usable(name, options):
 def test_methods_with_an_unknown_class():
     task = Task(NUM_SAMPLES, NUM_CLASSES)
     found = {name for name in methods.METHODS if methods.build(name, task).unknown_class}
-    assert found == {"sat", "gamblers"} | {name for name in methods.METHODS if name.startswith("socrates")}
+    assert found == {"sat", "gamblers"} | {
+        name for name in methods.METHODS if name.startswith("socrates")
+    }
     assert [name for name in methods.METHODS if methods.build(name, task).meta_share] == ["mc"]
-    assert [name for name in methods.METHODS if methods.build(name, task).needs_features] == ["mc", "ccl_sc"]
+    assert [name for name in methods.METHODS if methods.build(name, task).needs_features] == [
+        "mc",
+        "ccl_sc",
+    ]

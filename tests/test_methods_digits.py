@@ -39,7 +39,9 @@ def test_learns_digits(digits, name):
         method.start_epoch(epoch, model)
         for index in torch.randperm(num_train, generator=Stream(1, epoch).generator()).split(BATCH):
             optimizer.zero_grad()
-            method(model, Batch(images[index], labels[index], index, meta_batch, 0.1)).loss.backward()
+            method(
+                model, Batch(images[index], labels[index], index, meta_batch, 0.1)
+            ).loss.backward()
             optimizer.step()
             method.end_step(model)
     with torch.no_grad():

@@ -24,7 +24,13 @@ def problem(dtype=torch.float64):
     torch.manual_seed(0)
     model = models.build("mlp", NUM_CLASSES, (1, 2, 2), width=5).to(dtype)
     batch, meta = (
-        Batch(2 * torch.randn(n, 1, 2, 2, dtype=dtype), torch.arange(n) % NUM_CLASSES, torch.arange(n), None, RATE)
+        Batch(
+            2 * torch.randn(n, 1, 2, 2, dtype=dtype),
+            torch.arange(n) % NUM_CLASSES,
+            torch.arange(n),
+            None,
+            RATE,
+        )
         for n in (9, 12)
     )
     return model, batch, meta
@@ -45,7 +51,9 @@ def outer_after_a_real_step(model, batch, meta, omega, epsilon, learning_rate):
         return F.cross_entropy(logits, meta.labels) + 0.5 * dece(logits, meta.labels)
 
 
-@pytest.mark.parametrize("options", [{}, {"virtual_rate": 0.7}], ids=["the current rate", "a fixed rate"])
+@pytest.mark.parametrize(
+    "options", [{}, {"virtual_rate": 0.7}], ids=["the current rate", "a fixed rate"]
+)
 def test_slopes_equal_finite_differences(options):
     model, batch, meta = problem()
     batch = replace(batch, learning_rate=0.02 if options else 0.7)
@@ -53,7 +61,9 @@ def test_slopes_equal_finite_differences(options):
     method.omega += torch.rand(NUM_CLASSES, NUM_CLASSES, dtype=torch.float64)
     method.epsilon += torch.tensor([0.05, 0.1, 0.3], dtype=torch.float64)
     features = model.features(batch.inputs).detach()
-    slopes = method.slopes(model, replace(batch, meta=meta), features, model.head(features).detach())
+    slopes = method.slopes(
+        model, replace(batch, meta=meta), features, model.head(features).detach()
+    )
     small = 1e-6
     for number, slope in enumerate(slopes):
         for entry in range(slope.numel()):
@@ -61,7 +71,9 @@ def test_slopes_equal_finite_differences(options):
             for sign in (1, -1):
                 smoothing = [method.omega.clone(), method.epsilon.clone()]
                 smoothing[number].view(-1)[entry] += sign * small
-                values.append(outer_after_a_real_step(model, batch, meta, *smoothing, learning_rate=0.7))
+                values.append(
+                    outer_after_a_real_step(model, batch, meta, *smoothing, learning_rate=0.7)
+                )
             estimate = (values[0] - values[1]) / (2 * small)
             torch.testing.assert_close(slope.view(-1)[entry], estimate, rtol=1e-4, atol=1e-8)
     assert slopes[1].abs().min() > 1e-6
@@ -70,7 +82,8 @@ def test_slopes_equal_finite_differences(options):
 
 def test_the_virtual_step_is_sgd_s():
     model, batch, _ = problem()
-    soft = torch.rand(9, NUM_CLASSES, dtype=torch.float64)  # as in the original, rows need not sum to 1
+    # as in the original, rows need not sum to 1
+    soft = torch.rand(9, NUM_CLASSES, dtype=torch.float64)
     features = model.features(batch.inputs).detach()
     weight, bias = virtual_head(model.head, features, model.head(features).detach(), soft, 0.7)
     optimizer = torch.optim.SGD(model.head.parameters(), lr=0.7)
@@ -97,7 +110,8 @@ def test_smoothing_moves_and_stays_in_bounds():
     model, batch, meta = problem(torch.float32)
     method = build(meta_rate=0.2)
     first = method(model, replace(batch, meta=meta)).loss
-    assert torch.equal(method.omega, torch.zeros_like(method.omega))  # nothing to share out while epsilon is 0
+    # nothing to share out while epsilon is 0
+    assert torch.equal(method.omega, torch.zeros_like(method.omega))
     assert first.isfinite()
     seen = []
     for _ in range(60):
@@ -133,15 +147,17 @@ def test_adam_is_torch_s():
 
 def test_a_step_without_a_meta_batch_is_refused():
     model, batch, _ = problem(torch.float32)
-    with pytest.raises(ValueError, match="needs a meta batch in every step: hold back meta_share"):
+    with pytest.raises(ValueError, match="meta_share"):
         build()(model, batch)
 
 
 def test_a_step_without_a_learning_rate_is_refused():
     model, batch, meta = problem(torch.float32)
-    with pytest.raises(ValueError, match="give the batch its learning_rate, or a virtual_rate"):
+    with pytest.raises(ValueError, match=r"learning_rate.*virtual_rate"):
         build()(model, replace(batch, meta=meta, learning_rate=None))
-    assert build(virtual_rate=0.1)(model, replace(batch, meta=meta, learning_rate=None)).loss.isfinite()
+    assert build(virtual_rate=0.1)(
+        model, replace(batch, meta=meta, learning_rate=None)
+    ).loss.isfinite()
 
 
 def test_the_virtual_step_sees_the_features_that_dropout_left():
@@ -153,7 +169,9 @@ def test_the_virtual_step_sees_the_features_that_dropout_left():
     assert 0 < (seen == 0).sum() < seen.numel()
     torch.manual_seed(1)
     assert torch.equal(logits, head(features))
-    soft = smoothed_labels(batch.labels, torch.zeros(NUM_CLASSES, NUM_CLASSES), torch.zeros(NUM_CLASSES)).double()
+    soft = smoothed_labels(
+        batch.labels, torch.zeros(NUM_CLASSES, NUM_CLASSES), torch.zeros(NUM_CLASSES)
+    ).double()
     weight, bias = virtual_head(head, seen, logits.detach(), soft, 0.7)
     optimizer = torch.optim.SGD(head.parameters(), lr=0.7)
     F.cross_entropy(logits, batch.labels).backward()
@@ -166,7 +184,9 @@ def test_training_tells_the_rate_of_its_schedule(tmp_path, monkeypatch):
     told = []
     slopes = MetaCalibration.slopes
     monkeypatch.setattr(
-        MetaCalibration, "slopes", lambda own, *args: told.append(args[1].learning_rate) or slopes(own, *args)
+        MetaCalibration,
+        "slopes",
+        lambda own, *args: told.append(args[1].learning_rate) or slopes(own, *args),
     )
     settings = Optimization(2, 64, learning_rate=0.4, halve_every=1)
     parts = Part("digits"), Part("mlp", width=4), Part("mc")

@@ -66,7 +66,9 @@ class Pieces:
 
     def batches(self, batch_size, order, stream=None, first_step=0):
         for batch in self.split.batches(batch_size, order, stream, first_step):
-            yield dataclasses.replace(batch, inputs={"pixels": batch.inputs, "shift": batch.inputs[:, 0, 0, 0]})
+            yield dataclasses.replace(
+                batch, inputs={"pixels": batch.inputs, "shift": batch.inputs[:, 0, 0, 0]}
+            )
 
 
 class OfPieces(nn.Module):
@@ -91,14 +93,18 @@ def pieces(root, *, share=1.0):
 def trained(tmp_path, dataset="digits", model="mlp", method="ce", optimization=SHORT, **options):
     parts = Part(dataset), Part(model), Part(method, **options)
     num_train = 150 if dataset == "digits" else None
-    return train(Experiment(*parts, num_train=num_train, optimization=optimization), tmp_path, accelerator="cpu")
+    return train(
+        Experiment(*parts, num_train=num_train, optimization=optimization),
+        tmp_path,
+        accelerator="cpu",
+    )
 
 
 @pytest.mark.parametrize("name", list(methods.METHODS))
 def test_a_plain_module_is_a_model_for_every_method_that_needs_only_logits(tmp_path, name):
     options = {"start_epoch": 0} if name == "ccl_sc" else {}
     if name in ("ccl_sc", "mc"):
-        with pytest.raises(ValueError, match=f"{name} needs a model with features.*Sequential has neither"):
+        with pytest.raises(ValueError, match=f"^{name} .*Sequential"):
             trained(tmp_path, model=f"{__name__}:plain", method=name, **options)
         assert not list(tmp_path.iterdir())
         return
@@ -108,7 +114,7 @@ def test_a_plain_module_is_a_model_for_every_method_that_needs_only_logits(tmp_p
 
 def test_a_plain_module_learns_at_one_rate(tmp_path):
     settings = dataclasses.replace(SHORT, backbone_factor=0.1)
-    with pytest.raises(ValueError, match="Sequential has no head: all of it learns at one rate"):
+    with pytest.raises(ValueError, match=r"Sequential .*backbone_factor=1"):
         trained(tmp_path, model=f"{__name__}:plain", optimization=settings)
 
 
@@ -125,7 +131,11 @@ def test_training_metrics_are_of_the_logits_that_the_method_returns(tmp_path):
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("BothViews", r"of shape \(64, 10\), got \(128, 10\): of several views of a sample, return the one to measure"),
+        (
+            "BothViews",
+            r"of shape \(64, 10\), got \(128, 10\): of several views of a sample, return the one "
+            r"to measure",
+        ),
         ("LossOnly", r"must return Output\(loss, logits\), got Tensor"),
     ],
 )
@@ -145,8 +155,16 @@ def test_a_checkpoint_of_before_the_contrastive_phase_needs_no_queues():
     task = Task(40, 3)
     model = OfPieces(3, (1, 8, 8))
     method = methods.build("ccl_sc", task, start_epoch=1, queue_size=4)
-    queue = {"features": torch.zeros(5, 16), "classes": torch.full((5,), -1), "position": torch.tensor(0)}
-    kept = {f"then.{name}.{key}": value for name in ("correct", "errors") for key, value in queue.items()}
+    queue = {
+        "features": torch.zeros(5, 16),
+        "classes": torch.full((5,), -1),
+        "position": torch.tensor(0),
+    }
+    kept = {
+        f"then.{name}.{key}": value
+        for name in ("correct", "errors")
+        for key, value in queue.items()
+    }
     for state in (kept, {}):  # version 0.1.0 saved empty queues
         method.start_epoch(1, model)
         method.load_state_dict(state)

@@ -1,4 +1,5 @@
-"""The Socrates method, its ablations and penalties: identities, the released code's values, curves."""
+"""The Socrates method, its ablations and penalties: identities, the released code's values,
+curves."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def test_without_focal_and_beta_it_is_sat():
     assert_same_steps(one, run("socrates:no-focal-no-beta", alpha=0.6, target_over="known"))
 
 
-@pytest.mark.parametrize("name", ["socrates", "socrates:full", "socrates:no-beta", "socrates:no-target"])
+@pytest.mark.parametrize(
+    "name", ["socrates", "socrates:full", "socrates:no-beta", "socrates:no-target"]
+)
 def test_without_adaptive_target_it_is_focal_loss(name):
     method, results = run(name, alpha=1.0, gamma=3.0)
     for batch, loss in zip(batches(), results[::2], strict=True):
@@ -88,8 +91,13 @@ def test_without_target_and_focal_it_is_cross_entropy_over_all_columns(name):
 
 
 def test_all_variants_differ():
-    losses = {name: float(sum(run(name, alpha=0.5)[1][::2])) for name in methods.METHODS if "socrates:" in name}
-    same = losses.pop("socrates:beta-known")  # its beta is clamped at 0: the maximum may as well include idk
+    losses = {
+        name: float(sum(run(name, alpha=0.5)[1][::2]))
+        for name in methods.METHODS
+        if "socrates:" in name
+    }
+    # its beta is clamped at 0: the maximum may as well include idk
+    same = losses.pop("socrates:beta-known")
     assert same == pytest.approx(losses["socrates:full"], rel=1e-12)
     assert len({round(loss, 9) for loss in losses.values()}) == len(losses) == 11
 
@@ -101,7 +109,9 @@ def test_released_values(golden):
         name = NAMES[case["focal_true"], case["focal_unknown"], case["beta"]]
         seen.add(name)
         options = {key: case[key] for key in ("gamma", "alpha", "target_over")}
-        method = methods.build(name, Task(data["num_samples"], data["num_classes"]), **options).double()
+        method = methods.build(
+            name, Task(data["num_samples"], data["num_classes"]), **options
+        ).double()
         for step, call in enumerate(case["calls"]):
             labels, index = torch.tensor(data["labels"][step]), torch.tensor(data["index"][step])
             logits = torch.tensor(data["logits"][step], dtype=torch.float64, requires_grad=True)
@@ -109,12 +119,16 @@ def test_released_values(golden):
             (grad,) = torch.autograd.grad(loss, logits)
             assert float(loss.detach()) == pytest.approx(call["loss"], rel=1e-9)
             torch.testing.assert_close(grad.tolist(), call["grad_logits"], rtol=1e-8, atol=1e-10)
-            torch.testing.assert_close(method.criterion.target[index].tolist(), call["target"], rtol=1e-9, atol=0)
+            torch.testing.assert_close(
+                method.criterion.target[index].tolist(), call["target"], rtol=1e-9, atol=0
+            )
     assert seen == set(NAMES.values())
 
 
 def test_penalties_by_hand():
-    p = torch.tensor([[0.4, 0.3, 0.1, 0.2], [0.3, 0.3, 0.3, 0.1], [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
+    p = torch.tensor(
+        [[0.4, 0.3, 0.1, 0.2], [0.3, 0.3, 0.3, 0.1], [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]]
+    )
     labels = torch.tensor([0, 0, 1, 0])
     torch.testing.assert_close(known_penalty(p, labels), torch.tensor([0.1, 0.2, 0.0, 0.0]))
     assert fixed_penalty(p, labels).tolist() == [0.0, 0.25, 0.25, 0.0]
@@ -134,7 +148,9 @@ def test_the_known_penalty_clamped_is_equation_2():
 @pytest.mark.parametrize("gamma", [0.3, 1.0])
 @pytest.mark.parametrize("name", [name for name in methods.METHODS if name.startswith("socrates")])
 def test_gradients_are_finite_at_extreme_logits(name, gamma):
-    logits = torch.tensor([[200.0, 0.0, 0.0], [0.0, 200.0, 0.0], [0.0, 0.0, 200.0]], requires_grad=True)
+    logits = torch.tensor(
+        [[200.0, 0.0, 0.0], [0.0, 200.0, 0.0], [0.0, 0.0, 200.0]], requires_grad=True
+    )
     method = methods.build(name, Task(3, 2), gamma=gamma, alpha=0.5)
     loss = method(Given(), Batch(logits, torch.tensor([0, 0, 0]), torch.arange(3))).loss
     assert loss.isfinite()
@@ -170,7 +186,9 @@ def test_diagnostics_are_means_over_the_epoch():
     assert list(run("sat")[0].diagnostics()) == ["target", "unknown_term"]
 
 
-@pytest.mark.parametrize("name", ["socrates", "socrates:full", "socrates:no-focal-unknown", "socrates:no-beta", "sat"])
+@pytest.mark.parametrize(
+    "name", ["socrates", "socrates:full", "socrates:no-focal-unknown", "socrates:no-beta", "sat"]
+)
 def test_the_share_of_the_unknown_term(name):
     gamma = {} if name == "sat" else {"gamma": 2.0}
     method = methods.build(name, Task(10, 4), alpha=0.6, **gamma)
@@ -179,7 +197,11 @@ def test_the_share_of_the_unknown_term(name):
     log_p = batch.inputs.detach().log_softmax(dim=1)
     p_true = log_p.exp().gather(1, batch.labels[:, None]).squeeze(1)
     focal = torch.ones(()) if name in ("sat", "socrates:no-focal-unknown") else (1 - p_true) ** 2
-    beta = torch.ones(()) if name in ("sat", "socrates:no-beta") else uncertainty_penalty(log_p.exp(), batch.labels)
+    beta = (
+        torch.ones(())
+        if name in ("sat", "socrates:no-beta")
+        else uncertainty_penalty(log_p.exp(), batch.labels)
+    )
     part = -focal * beta * (1 - method.criterion.target[batch.index]) * log_p[:, -1]
     torch.testing.assert_close(method.diagnostics()["unknown_term"], part.mean() / loss.detach())
 

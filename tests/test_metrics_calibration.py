@@ -1,4 +1,5 @@
-"""Calibration errors: by hand, against the reference values, and the properties that hold for every input."""
+"""Calibration errors: by hand, against the reference values, and the properties that hold for every
+input."""
 
 import itertools
 import json
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from socrates.arrays.entries import open_samples, open_top
 from socrates.metrics import (
     BinStats,
     Reliability,
@@ -27,9 +29,14 @@ from socrates.metrics import (
     reliability,
     smooth_ece,
 )
-from socrates.metrics.binning import bin_index, class_bin_stats, equal_mass, equal_ranks, grouped
-from socrates.metrics.calibration import _CELLS, _on_grid
-from socrates.metrics.inputs import open_samples, open_top
+from socrates.metrics.binning import (
+    bin_index,
+    class_bin_stats,
+    equal_mass,
+    equal_ranks,
+    stats_by_confidence,
+)
+from socrates.metrics.smooth import _CELLS, _on_grid, _smoothed_error
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = json.loads((GOLDEN / "metrics.json").read_text())["cases"]
@@ -37,7 +44,8 @@ BINNED = [ece, mce, ada_ece, debiased_ece, cw_ece]
 
 
 def two_classes(confidence, correct):
-    """Rows of two classes whose top one, class 0, has this confidence (above 1/2) and is right or not."""
+    """Rows of two classes whose top one, class 0, has this confidence (above 1/2) and is right or
+    not."""
     confidence = np.asarray(confidence)
     return np.stack([confidence, 1 - confidence], axis=1), 1 - np.asarray(correct, int)
 
@@ -93,11 +101,14 @@ def test_ada_ece_by_hand():
 
 
 def test_ada_ece_of_ties_across_the_first_cut():
-    # Three at 0.6, one of them right: two thirds of them are in the first bin, one third with 0.9 in the second.
+    # Three at 0.6, one of them right: two thirds of them are in the first bin, one third with 0.9
+    # in the second.
     tied = two_classes([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
     assert ada_ece(*tied, num_bins=2) == pytest.approx((abs(1.2 - 2 / 3) + abs(1.5 - 4 / 3)) / 4)
-    stats = equal_mass(grouped(open_top(*tied)), 2)
-    np.testing.assert_allclose([stats.count, stats.confidence, stats.correct], [[2, 2], [1.2, 1.5], [2 / 3, 4 / 3]])
+    stats = equal_mass(stats_by_confidence(open_top(*tied)), 2)
+    np.testing.assert_allclose(
+        [stats.count, stats.confidence, stats.correct], [[2, 2], [1.2, 1.5], [2 / 3, 4 / 3]]
+    )
 
 
 def test_ada_ece_with_more_bins_than_samples():
@@ -107,7 +118,8 @@ def test_ada_ece_with_more_bins_than_samples():
 def test_cw_ece_by_hand():
     probs = np.array([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]])
     labels = np.array([0, 1])
-    # Two bins. Class 0: 0.7 (right), 0.3 (no): 0.3 + 0.3. Class 1: 0.2 + 0.3 against 1. Class 2: 0.1 + 0.4 against 0.
+    # Two bins. Class 0: 0.7 (right), 0.3 (no): 0.3 + 0.3. Class 1: 0.2 + 0.3 against 1. Class 2:
+    # 0.1 + 0.4 against 0.
     assert cw_ece(probs, labels, num_bins=2) == pytest.approx((0.6 + 0.5 + 0.5) / (2 * 3))
     assert cw_ece(probs, labels, num_bins=2, num_classes=2) == pytest.approx((0.6 + 0.5) / (2 * 2))
 
@@ -132,9 +144,11 @@ def test_debiased_ece_removes_the_bias_of_a_calibrated_model():
 
 
 def test_debiased_ece_is_never_negative():
-    """Four of five right at 0.8: no gap, so that all that remains is the noise that is taken off."""
+    """Four of five right at 0.8: no gap, so that all that remains is the noise that is taken
+    off."""
     assert debiased_ece(*two_classes([0.8] * 5, [1, 1, 1, 1, 0])) == 0.0
-    assert debiased_ece(*two_classes([0.75] * 4, [1, 1, 1, 1])) == pytest.approx(0.25)  # all right: no noise at all
+    # all right: no noise at all
+    assert debiased_ece(*two_classes([0.75] * 4, [1, 1, 1, 1])) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +161,12 @@ def test_ranks_of_equal_counts_by_hand(total, num_bins, ranks):
 
 def test_class_wise_bins_leave_out_columns_beyond_the_classes():
     probs = np.array([[0.1, 0.1, 0.8], [0.7, 0.1, 0.2]])
-    # Two bins. Class 0: 0.1 (right) and 0.7 (wrong); class 1: 0.1 (no) and 0.1 (right). The third column is unknown.
-    assert cw_ece(probs, [0, 1], num_bins=2, num_classes=2) == pytest.approx((0.9 + 0.7 + 0.8) / (2 * 2))
-    stats = class_bin_stats(open_samples(probs, [0, 1], 2), 2)
+    # Two bins. Class 0: 0.1 (right) and 0.7 (wrong); class 1: 0.1 (no) and 0.1 (right). The third
+    # column is unknown.
+    assert cw_ece(probs, [0, 1], num_bins=2, num_classes=2) == pytest.approx(
+        (0.9 + 0.7 + 0.8) / (2 * 2)
+    )
+    stats = class_bin_stats(open_samples(probs, [0, 1], num_classes=2), 2)
     np.testing.assert_allclose(stats.count, [[1, 1], [2, 0]])
     np.testing.assert_allclose(stats.confidence, [[0.1, 0.7], [0.2, 0]], atol=1e-15)
     np.testing.assert_allclose(stats.correct, [[1, 0], [1, 0]])
@@ -184,8 +201,12 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(bins.upper, [0.25, 0.5, 0.75, 1])
     sums = BinStats(np.array([2.0, 2]), np.array([0.5, 1.5]), np.array([0.0, 2]))
     pooled = Reliability.of(sums + sums)
-    np.testing.assert_allclose([pooled.count, pooled.confidence, pooled.accuracy], [[4, 4], [0.25, 0.75], [0, 1]])
-    np.testing.assert_allclose([pooled.lower, pooled.upper, pooled.gap], [[0, 0.5], [0.5, 1], [0.25, -0.25]])
+    np.testing.assert_allclose(
+        [pooled.count, pooled.confidence, pooled.accuracy], [[4, 4], [0.25, 0.75], [0, 1]]
+    )
+    np.testing.assert_allclose(
+        [pooled.lower, pooled.upper, pooled.gap], [[0, 0.5], [0.5, 1], [0.25, -0.25]]
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -207,7 +228,8 @@ def test_nothing_falls_out_of_the_bins():
 
 def test_class_wise_bins_hold_every_entry():
     probs = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
-    # Class 0: 1 (right), 0.5 (wrong), 0 (no). Bins (0, 1/2], (1/2, 1]: gaps 0.5 and 0. Class 1 likewise, 0.5 right.
+    # Class 0: 1 (right), 0.5 (wrong), 0 (no). Bins (0, 1/2], (1/2, 1]: gaps 0.5 and 0. Class 1
+    # likewise, 0.5 right.
     assert cw_ece(probs, [0, 1, 1], num_bins=2) == pytest.approx((0.5 + 0.5) / (3 * 2))
 
 
@@ -222,54 +244,80 @@ def test_ties_are_broken_as_argmax_breaks_them():
 
 
 def assert_ada_ece(ours, confidence, correct, num_bins, reference):
-    """Ours takes equal counts by rank; the reference value follows from its cuts, which differ as described."""
+    """Ours takes equal counts by rank; the reference value follows from its cuts, which differ as
+    described."""
     order = np.argsort(confidence)
     parts = [part for part in np.array_split(order, num_bins) if len(part)]
-    gaps = [abs(confidence[part].mean(dtype=np.float64) - correct[part].mean()) * len(part) for part in parts]
+    gaps = [
+        abs(confidence[part].mean(dtype=np.float64) - correct[part].mean()) * len(part)
+        for part in parts
+    ]
     assert ours == pytest.approx(sum(gaps) / len(confidence), abs=1e-9)
-    # The reference reads its cuts off the sorted confidences as values, starting at the least one; bins are (lo, hi],
-    # so that the least confident sample is in none, and the ranks are off by one.
+    # The reference reads its cuts off the sorted confidences as values, starting at the least one;
+    # bins are (lo, hi], so that the least confident sample is in none, and the ranks are off by
+    # one.
     num_samples = len(confidence)
-    cuts = np.interp(np.linspace(0, num_samples, num_bins + 1), np.arange(num_samples), confidence[order])
+    cuts = np.interp(
+        np.linspace(0, num_samples, num_bins + 1), np.arange(num_samples), confidence[order]
+    )
     inside = [(confidence > low) & (confidence <= high) for low, high in itertools.pairwise(cuts)]
     gaps = [abs(confidence[b].mean() - correct[b].mean()) * b.mean() for b in inside if b.any()]
     assert sum(b.sum() for b in inside) == num_samples - 1
     assert sum(gaps) == pytest.approx(reference, abs=1e-6)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['num_classes']}x{case['num_bins']}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case['num_classes']}x{case['num_bins']}"
+)
 def test_golden(case):
     num_bins, labels = case["num_bins"], case["labels"]
     probs, confidence, predicted = predict(torch.tensor(case["logits"]))
     assert ece(probs, labels, num_bins) == pytest.approx(case["known"]["ECE"], abs=1e-6)
-    assert cw_ece(probs, labels, num_bins) == pytest.approx(case["known"]["CWECE_all_cols"], abs=1e-6)
+    assert cw_ece(probs, labels, num_bins) == pytest.approx(
+        case["known"]["CWECE_all_cols"], abs=1e-6
+    )
     reference = case["focal_calibration_code"]
     assert ece(probs, labels, num_bins) == pytest.approx(reference["ECE"], abs=1e-6)
     assert cw_ece(probs, labels, num_bins) == pytest.approx(reference["CWECE"], abs=1e-6)
     correct = (predicted == torch.tensor(labels)).numpy()
-    assert_ada_ece(ada_ece(probs, labels, num_bins), confidence.numpy(), correct, num_bins, reference["AdaECE"])
+    assert_ada_ece(
+        ada_ece(probs, labels, num_bins), confidence.numpy(), correct, num_bins, reference["AdaECE"]
+    )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['num_classes']}x{case['num_bins']}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case['num_classes']}x{case['num_bins']}"
+)
 def test_golden_with_unknown(case):
-    logits = torch.cat([torch.tensor(case["logits"]), torch.tensor(case["unknown_logit"])[:, None]], dim=1)
+    logits = torch.cat(
+        [torch.tensor(case["logits"]), torch.tensor(case["unknown_logit"])[:, None]], dim=1
+    )
     answer = predict(logits, unknown="answer")
     reference = case["focal_calibration_code_with_unknown"]
-    assert ece(answer, case["labels"], case["num_bins"]) == pytest.approx(reference["ECE"], abs=1e-6)
-    assert cw_ece(answer, case["labels"], case["num_bins"]) == pytest.approx(reference["CWECE"], abs=1e-6)
+    assert ece(answer, case["labels"], case["num_bins"]) == pytest.approx(
+        reference["ECE"], abs=1e-6
+    )
+    assert cw_ece(answer, case["labels"], case["num_bins"]) == pytest.approx(
+        reference["CWECE"], abs=1e-6
+    )
     correct = (answer.predicted == torch.tensor(case["labels"])).numpy()
     ours = ada_ece(answer, case["labels"], case["num_bins"])
     assert_ada_ece(ours, answer.confidence.numpy(), correct, case["num_bins"], reference["AdaECE"])
     assert reference["K_used"] == answer.num_classes
 
 
-# tests/golden/smooth_ece.json: `relplot.smECE(confidence, correct)` with its default settings. It halves the range of
-# sigma ten times, so its sigma, and with it the value, is off by up to 1 / 1024.
+# tests/golden/smooth_ece.json: `relplot.smECE(confidence, correct)` with its default settings. It
+# halves the range of sigma ten times, so its sigma, and with it the value, is off by up to 1 /
+# 1024.
 @pytest.mark.parametrize(
-    "case", json.loads((GOLDEN / "smooth_ece.json").read_text())["cases"], ids=lambda case: case["name"]
+    "case",
+    json.loads((GOLDEN / "smooth_ece.json").read_text())["cases"],
+    ids=lambda case: case["name"],
 )
 def test_smooth_ece_against_relplot(case):
-    assert smooth_ece(*two_classes(case["confidence"], case["correct"])) == pytest.approx(case["smooth_ece"], abs=1e-3)
+    assert smooth_ece(*two_classes(case["confidence"], case["correct"])) == pytest.approx(
+        case["smooth_ece"], abs=1e-3
+    )
 
 
 def test_smooth_ece_is_its_own_bandwidth():
@@ -279,9 +327,37 @@ def test_smooth_ece_is_its_own_bandwidth():
     grid = (np.arange(4000) + 0.5) / 4000
     # The reflected kernel, summed over the images of each sample.
     images = np.concatenate([shift + sign * confidence for shift in (-2, 0, 2) for sign in (-1, 1)])
-    kernel = np.exp(-0.5 * ((grid[:, None] - images) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+    kernel = np.exp(-0.5 * ((grid[:, None] - images) / sigma) ** 2) / (
+        sigma * math.sqrt(2 * math.pi)
+    )
     smoothed = kernel @ np.tile(residual, 6) / len(confidence)
     assert np.abs(smoothed).mean() == pytest.approx(sigma, abs=1e-5)
+
+
+def test_smooth_ece_needs_few_steps(monkeypatch):
+    """At most eight: halving the range of the bandwidth would take 25."""
+    steps = []
+
+    def counted(spectrum, sigma):
+        steps.append(sigma)
+        return _smoothed_error(spectrum, sigma)
+
+    monkeypatch.setattr("socrates.metrics.smooth._smoothed_error", counted)
+    rng = np.random.default_rng(0)
+    for num_samples in (10, 100, 1000, 10_000):
+        for harm in (0.0, 0.05, 0.3):
+            confidence = rng.beta(4, 1, num_samples)
+            correct = rng.random(num_samples) < confidence - harm
+            steps.clear()
+            sigma = smooth_ece(confidence=confidence, correct=correct)
+            assert sigma == steps[-1]
+            assert len(steps) <= 8
+
+
+def test_smooth_ece_of_residuals_far_apart_is_their_mean_absolute_value():
+    """They do not cancel; the bandwidth is at the end of its range, where no secant arrives."""
+    sigma = smooth_ece(confidence=[0.06, 0.9915, 1.0], correct=[0, 1, 1])
+    assert sigma == pytest.approx((0.06 + 0.0085) / 3, abs=1e-8)
 
 
 def test_smooth_ece_of_perfect_and_of_constant_predictions():
@@ -306,7 +382,7 @@ def test_ece_and_cw_ece_are_their_definitions(num_bins, num_classes):
 def test_cw_ece_counts_in_parts(monkeypatch):
     probs, labels = random_case(num_samples=300)
     whole = cw_ece(probs, labels)
-    monkeypatch.setattr("socrates.metrics.samples.CHUNK_VALUES", 200)
+    monkeypatch.setattr("socrates.arrays.samples.CHUNK_VALUES", 200)
     assert cw_ece(probs, labels) == pytest.approx(whole, abs=1e-14)
 
 
@@ -326,8 +402,15 @@ def test_the_order_of_samples_does_not_matter(case, num_bins, random):
     probs, labels = case
     order = list(range(len(labels)))
     random.shuffle(order)
-    for metric in [*(partial(metric, num_bins=num_bins) for metric in BINNED), smooth_ece, nll, brier]:
-        assert metric(probs[order], labels[order]) == pytest.approx(metric(probs, labels), abs=1e-6), metric
+    for metric in [
+        *(partial(metric, num_bins=num_bins) for metric in BINNED),
+        smooth_ece,
+        nll,
+        brier,
+    ]:
+        assert metric(probs[order], labels[order]) == pytest.approx(
+            metric(probs, labels), abs=1e-6
+        ), metric
 
 
 @given(samples(), st.integers(1, 20))
@@ -375,5 +458,7 @@ def test_a_million_float32_rows_are_summed_in_float64():
 def test_class_totals_of_many_float32_rows_are_summed_in_float64():
     probs = np.random.default_rng(0).dirichlet(np.ones(20), 32_000).astype(np.float32)
     stats = class_bin_stats(open_samples(probs, np.zeros(len(probs), int)), 15)
-    np.testing.assert_allclose(stats.confidence.sum(axis=1), probs.astype(np.float64).sum(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(
+        stats.confidence.sum(axis=1), probs.astype(np.float64).sum(axis=0), rtol=1e-13
+    )
     np.testing.assert_array_equal(stats.count.sum(axis=1), 32_000)

@@ -1,4 +1,5 @@
-"""The meter: equal to the metrics of the whole set, whatever the batches, the merges and their order."""
+"""The meter: equal to the metrics of the whole set, whatever the batches, the merges and their
+order."""
 
 import pickle
 import tracemalloc
@@ -28,7 +29,9 @@ def make_case(num_samples=1000, num_classes=6, seed=0, dtype=np.float64, sharpne
     rng = np.random.default_rng(seed)
     logits = sharpness * rng.normal(size=(num_samples, num_classes))
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    labels = (probs.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1).clip(max=num_classes - 1)
+    labels = (
+        (probs.cumsum(axis=1) < rng.random((num_samples, 1))).sum(axis=1).clip(max=num_classes - 1)
+    )
     return probs.astype(dtype), labels
 
 
@@ -51,7 +54,11 @@ def test_batches_equal_the_whole(dtype, num_bins):
         assert values[name] == pytest.approx(metric(probs, labels, **options), abs=1e-10), name
 
 
-@given(st.integers(0, 10_000), st.lists(st.integers(1, 30), min_size=1, max_size=6), st.randoms(use_true_random=False))
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=40, deadline=None)
 def test_merge_equals_the_whole_in_any_order(seed, sizes, random):
     probs, labels = make_case(num_samples=sum(sizes), seed=seed)
@@ -74,9 +81,11 @@ def test_merge_is_in_place_and_plus_is_not():
     assert b.compute()["count"] == 1000
 
 
-@pytest.mark.parametrize("options", [{"num_bins": 10}, {"num_classes": 6}, {"num_bins": 10, "num_classes": 6}])
+@pytest.mark.parametrize(
+    "options", [{"num_bins": 10}, {"num_classes": 6}, {"num_bins": 10, "num_classes": 6}]
+)
 def test_unlike_meters_do_not_merge(options):
-    with pytest.raises(ValueError, match="cannot be merged into one of num_bins=15, num_classes=5"):
+    with pytest.raises(ValueError, match="num_bins=15, num_classes=5"):
         CalibrationMeter(15, 5).merge(CalibrationMeter(**options))
 
 
@@ -97,24 +106,42 @@ def test_state_is_a_sum():
     """A reduction over processes may add the arrays themselves."""
     a, b = filled(*make_case(seed=1), []), filled(*make_case(seed=2), [])
     added = {name: a.state()[name] + b.state()[name] for name in a.state()}
-    assert CalibrationMeter.from_state(added).compute() == pytest.approx((a + b).compute(), abs=1e-12)
+    assert CalibrationMeter.from_state(added).compute() == pytest.approx(
+        (a + b).compute(), abs=1e-12
+    )
 
 
 def test_bad_states():
-    with pytest.raises(ValueError, match=r"lacks \['fine', 'scores'\]"):
+    with pytest.raises(ValueError, match=r"\['fine', 'scores'\]"):
         CalibrationMeter.from_state({"bins": np.zeros((3, 15))})
 
 
 BAD_ENTRIES = {
-    "fine bins of another number": ("fine", np.zeros((3, 100)), r"fine of the state has shape \(3, 100\), expected"),
-    "bins without sums": ("bins", np.zeros(15), r"bins of the state has shape \(15,\), expected \(3, any\)"),
-    "two sums": ("bins", np.zeros((2, 15)), r"shape \(2, 15\), expected \(3, any\)"),
+    "fine bins of another number": (
+        "fine",
+        np.zeros((3, 100)),
+        r"fine .*\(3, 100\)",
+    ),
+    "bins without sums": (
+        "bins",
+        np.zeros(15),
+        r"bins .*\(15,\)",
+    ),
+    "two sums": ("bins", np.zeros((2, 15)), r"shape \(2, 15\)"),
     "no bins": ("bins", np.zeros((3, 0)), r"shape \(3, 0\)"),
-    "one score": ("scores", [0.0], r"scores of the state has shape \(1,\), expected \(2,\)"),
-    "classes with other bins": ("class_bins", torch.zeros(3, 6, 14), r"\(3, 6, 14\), expected \(3, any, 15\)"),
-    "classes without bins": ("class_bins", np.zeros((3, 6)), r"shape \(3, 6\), expected \(3, any, 15\)"),
-    "ragged": ("scores", [[0.0], 1.0], "scores of the state does not form an array of numbers"),
-    "words": ("bins", "bins", "bins of the state does not form an array of numbers"),
+    "one score": ("scores", [0.0], r"scores .*\(1,\)"),
+    "classes with other bins": (
+        "class_bins",
+        torch.zeros(3, 6, 14),
+        r"\(3, 6, 14\)",
+    ),
+    "classes without bins": (
+        "class_bins",
+        np.zeros((3, 6)),
+        r"shape \(3, 6\)",
+    ),
+    "ragged": ("scores", [[0.0], 1.0], "scores .*form an array"),
+    "words": ("bins", "bins", "bins .*form an array"),
 }
 
 
@@ -135,7 +162,9 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_states_of_other_kinds(kind):
     meter = filled(*make_case(), [])
-    again = CalibrationMeter.from_state({name: kind(values) for name, values in meter.state().items()})
+    again = CalibrationMeter.from_state(
+        {name: kind(values) for name, values in meter.state().items()}
+    )
     assert again.compute() == pytest.approx(meter.compute(), rel=1e-4)
     again.update(*make_case(seed=3))
     assert (again + meter).compute()["count"] == 3000
@@ -160,9 +189,9 @@ def test_sum_of_meters():
 
 def test_only_meters_are_added():
     meter = CalibrationMeter()
-    with pytest.raises(TypeError, match="got a int, expected a CalibrationMeter"):
+    with pytest.raises(TypeError, match="int, expected"):
         meter.merge(3)
-    with pytest.raises(TypeError, match=r"got a dict, expected a CalibrationMeter: make one with from_state\(state\)"):
+    with pytest.raises(TypeError, match="from_state"):
         meter.merge(meter.state())
     for add in (lambda: meter + 3, lambda: 3 + meter, lambda: meter + meter.state()):
         with pytest.raises(TypeError, match="unsupported operand"):
@@ -188,7 +217,10 @@ def test_without_num_classes_there_is_no_class_wise_error():
 @pytest.mark.parametrize("reading", ["answer", "abstain", "renormalize", "spread"])
 def test_predictions(reading):
     generator = torch.Generator().manual_seed(0)
-    logits, labels = torch.randn(500, 6, generator=generator), torch.randint(0, 5, (500,), generator=generator)
+    logits, labels = (
+        torch.randn(500, 6, generator=generator),
+        torch.randint(0, 5, (500,), generator=generator),
+    )
     meter = CalibrationMeter(num_classes=5)
     for part, label in zip(logits.split(150), labels.split(150), strict=True):
         meter.update(predict(part, unknown=reading), label)
@@ -216,10 +248,13 @@ def simple_bound(confidence, num_bins):
 )
 @settings(max_examples=300, deadline=None)
 def test_streamed_ada_ece_keeps_its_bound(seed, num_samples, num_bins, width, start):
-    """Confidences crowded into few fine bins, with right answers that depend on the rank: the worst there is."""
+    """Confidences crowded into few fine bins, with right answers that depend on the rank: the worst
+    there is."""
     rng = np.random.default_rng(seed)
     confidence = np.minimum(start + width * rng.random(num_samples), 1.0)
-    correct = (confidence > np.median(confidence)) ^ (rng.random(num_samples) < 0.2 * rng.integers(0, 2))
+    correct = (confidence > np.median(confidence)) ^ (
+        rng.random(num_samples) < 0.2 * rng.integers(0, 2)
+    )
     probs, labels = np.stack([confidence, 1 - confidence], axis=1), (~correct).astype(int)
     meter = CalibrationMeter(num_bins)
     meter.update(probs, labels)
@@ -230,7 +265,8 @@ def test_streamed_ada_ece_keeps_its_bound(seed, num_samples, num_bins, width, st
 
 
 def test_the_bound_is_nearly_reached():
-    """All in one fine bin, the lower half wrong, the upper half right, one cut: no smaller bound would hold."""
+    """All in one fine bin, the lower half wrong, the upper half right, one cut: no smaller bound
+    would hold."""
     confidence = 0.75 + np.linspace(0.1, 0.9, 100) * 2**-14
     labels = (np.arange(100) < 50).astype(int)
     probs = np.stack([confidence, 1 - confidence], axis=1)
@@ -242,12 +278,22 @@ def test_the_bound_is_nearly_reached():
     assert error <= meter.ada_ece_bound() <= 0.5 * (1 + 2**-14)
 
 
-def test_the_bound_counts_the_worst_order_of_the_answers_at_each_cut():
-    """20 wrong of 100 in one fine bin: at 34, 27.2 right on average, 14 to 34; at 67, 53.6 on average, 47 to 67."""
+@pytest.mark.parametrize(
+    ("num_wrong", "farthest"),
+    [
+        # At 34 samples 27.2 are right on average, 14 to 34; at 67 samples 53.6 are, 47 to 67.
+        (20, (27.2 - 14) + (67 - 53.6)),
+        # At 34 samples 20.4 are right on average, 0 to 34; at 67 samples 40.2 are, 27 to 60.
+        (40, (20.4 - 0) + (60 - 40.2)),
+    ],
+)
+def test_the_bound_counts_the_worst_order_of_the_answers_at_each_cut(num_wrong, farthest):
+    """All 100 samples are in one fine bin, cut at 34 and at 67 samples."""
     confidence = 0.75 + np.linspace(0.1, 0.9, 100) * 2**-14
+    labels = (np.arange(100) < num_wrong).astype(int)
     meter = CalibrationMeter(num_bins=3)
-    meter.update(np.stack([confidence, 1 - confidence], axis=1), (np.arange(100) < 20).astype(int))
-    assert meter.ada_ece_bound() == pytest.approx(2 * (27.2 - 14 + 67 - 53.6) / 100, abs=1e-4)
+    meter.update(np.stack([confidence, 1 - confidence], axis=1), labels)
+    assert meter.ada_ece_bound() == pytest.approx(2 * farthest / 100, abs=1e-4)
 
 
 def test_streamed_ada_ece_of_ties_is_exact():

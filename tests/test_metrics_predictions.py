@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from socrates.metrics import READINGS, Prediction, accuracy, brier, cw_ece, ece, has_unknown, nll, predict, reliability
+from socrates.metrics import (
+    READINGS,
+    Prediction,
+    accuracy,
+    brier,
+    cw_ece,
+    ece,
+    has_unknown,
+    nll,
+    predict,
+    reliability,
+)
 from socrates.metrics.predictions import probabilities
 
 ALL_READINGS = [None, *READINGS]
@@ -83,23 +94,23 @@ def test_masked_classes_have_probability_zero(reading):
 def test_renormalize_needs_a_known_class_that_is_not_masked():
     known = predict(np.array([MASKED[0], MASKED[2]]), unknown="renormalize")
     np.testing.assert_array_equal(known.probs, [[1, 0], [0, 1]])
-    with pytest.raises(ValueError, match="logits of the known classes of row 1 hold -infinity alone"):
+    with pytest.raises(ValueError, match=r"known .*row 1\b"):
         predict(np.array(MASKED), unknown="renormalize")
 
 
 @pytest.mark.parametrize("reading", ALL_READINGS)
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("row", "value"),
     [
-        ([np.nan, 0, 0], "NaN or infinity"),
-        ([0, 0, np.nan], "NaN or infinity"),
-        ([np.inf, 0, 0], "NaN or infinity"),
-        ([-np.inf, np.nan, 0], "NaN or infinity"),
-        ([-np.inf] * 3, "-infinity alone"),
+        ([np.nan, 0, 0], "NaN"),
+        ([0, 0, np.nan], "NaN"),
+        ([np.inf, 0, 0], "NaN"),
+        ([-np.inf, np.nan, 0], "NaN"),
+        ([-np.inf] * 3, "-infinity"),
     ],
 )
-def test_rows_without_a_softmax(reading, row, message):
-    with pytest.raises(ValueError, match=f"logits of row 1 hold {message}"):
+def test_rows_without_a_softmax(reading, row, value):
+    with pytest.raises(ValueError, match=f"row 1 .*{value}"):
         predict(torch.tensor([[0.0, 0.0, 0.0], row]), unknown=reading)
 
 
@@ -119,7 +130,9 @@ VIEWS = {
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_numpy_views_and_byte_orders(view):
     logits = view(np.random.default_rng(0).normal(size=(7, 4)))
-    plain = torch.tensor(logits.tolist(), dtype=torch.float64 if logits.dtype.itemsize >= 8 else torch.float32)
+    plain = torch.tensor(
+        logits.tolist(), dtype=torch.float64 if logits.dtype.itemsize >= 8 else torch.float32
+    )
     expected, result = predict(plain, unknown="spread"), predict(logits, unknown="spread")
     assert result.probs.dtype == expected.probs.numpy().dtype
     np.testing.assert_array_equal(result.probs, expected.probs.numpy())
@@ -128,7 +141,9 @@ def test_numpy_views_and_byte_orders(view):
 @pytest.fixture(scope="module")
 def case():
     generator = torch.Generator().manual_seed(0)
-    return 2 * torch.randn(300, 6, generator=generator), torch.randint(0, 5, (300,), generator=generator)
+    return 2 * torch.randn(300, 6, generator=generator), torch.randint(
+        0, 5, (300,), generator=generator
+    )
 
 
 def test_unknown_as_an_answer_is_never_right(case):
@@ -138,7 +153,7 @@ def test_unknown_as_an_answer_is_never_right(case):
     assert unknown.any()
     right = (answer.predicted == labels) & ~unknown
     assert accuracy(answer, labels) == pytest.approx(right.double().mean().item())
-    with pytest.raises(ValueError, match="labels hold 5, expected 0 to 4"):
+    with pytest.raises(ValueError, match="5, expected 0 to 4"):
         accuracy(answer, torch.where(unknown, 5, labels))
 
 
@@ -193,7 +208,11 @@ def test_readings_are_named_and_explained_in_one_place():
 def test_the_reading_is_dropped_where_there_is_no_unknown_column(case, columns, reading):
     logits = case[0][:, :columns]
     assert has_unknown(logits, 5) == has_unknown(logits.numpy(), 5) == (columns == 6)
-    given, expected = predict(logits, reading, num_classes=5), predict(logits, reading if columns == 6 else None)
+    assert has_unknown(logits[None], 5) == (columns == 6)
+    given, expected = (
+        predict(logits, reading, num_classes=5),
+        predict(logits, reading if columns == 6 else None),
+    )
     assert given.num_classes == expected.num_classes == 5
     torch.testing.assert_close(given.confidence, expected.confidence, rtol=0, atol=0)
     assert given.unknown_share == float((expected.predicted == 5).double().mean())
@@ -210,10 +229,15 @@ def test_logarithms_are_those_of_the_probabilities(case, reading):
 @pytest.mark.parametrize("kind", [torch.tensor, np.array])
 def test_probabilities_in_the_place_of_logits_are_noticed(kind):
     rows = [[0.2, 0.8], [1.0, 0.0]]
-    with pytest.warns(UserWarning, match="takes logits, and all 2 rows are >= 0 and sum to 1: pass probabilities to"):
+    with pytest.warns(UserWarning, match="logits, .* 2 rows"):
         predict(kind(rows))
     predict(kind([*rows, [0.5, 0.6]]))
     predict(kind(rows[:1]))  # of one row that may be chance
-    with pytest.warns(UserWarning, match="all 500 rows are >= 0 and sum to 1"):  # also where rounding shows
-        predict(torch.randn(500, 12, generator=torch.Generator().manual_seed(0)).softmax(dim=1).bfloat16())
+    # also where rounding shows
+    with pytest.warns(UserWarning, match="500 rows"):
+        predict(
+            torch.randn(500, 12, generator=torch.Generator().manual_seed(0))
+            .softmax(dim=1)
+            .bfloat16()
+        )
     predict(kind([[1.0, 0.0], [0.0, 1.0]]))  # so may this

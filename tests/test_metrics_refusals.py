@@ -1,4 +1,5 @@
-"""Calls that cannot be answered, and the words that say so: what was given, what was expected, what to do."""
+"""Calls that cannot be answered, and the words that say so: what was given, what was expected, what
+to do."""
 
 import inspect
 from functools import partial
@@ -37,7 +38,9 @@ READERS_OF_ROWS = {
     "worst_classes": worst_classes,
     "lac": sets.lac,
     "aps": sets.aps,
-    "decompose": lambda probs=None, labels=None, **entry: decompose("nll", probs, probs, labels, **entry),
+    "decompose": lambda probs=None, labels=None, **entry: decompose(
+        "nll", probs, probs, labels, **entry
+    ),
 }
 
 BAD_CALLS = {
@@ -45,47 +48,101 @@ BAD_CALLS = {
         lambda: sets.lac(ROWS, LABELS, sample_weight=[1, 2]),
         r"got weights, expected none: .*leave",
     ),
-    "sets.aps: weights": (lambda: sets.aps(ROWS, LABELS, sample_weight=[0, 1]), r"got weights, expected none"),
-    "sets: alpha": (lambda: sets.lac(ROWS, LABELS, "a"), r"alpha='a', expected a share between 0 and 1"),
-    "sets: no seed": (lambda: sets.aps(ROWS, LABELS, randomized=True, seed=None), r"seed=None, expected an integer"),
-    "sets: nothing": (lambda: sets.lac(ROWS, LABELS)(None), r"probs is None, expected floating point"),
-    "sets: one row": (lambda: sets.lac(ROWS, LABELS)(ROWS[0]), r"for 3 classes, probs has 2: .* one row a sample"),
+    "sets.aps: weights": (
+        lambda: sets.aps(ROWS, LABELS, sample_weight=[0, 1]),
+        r"got weights, expected none",
+    ),
+    "sets: alpha": (
+        lambda: sets.lac(ROWS, LABELS, "a"),
+        r"alpha='a'",
+    ),
+    "sets: no seed": (
+        lambda: sets.aps(ROWS, LABELS, randomized=True, seed=None),
+        r"seed=None, expected an integer",
+    ),
+    "sets: nothing": (
+        lambda: sets.lac(ROWS, LABELS)(None),
+        r"probs is None",
+    ),
+    "sets: one row": (
+        lambda: sets.lac(ROWS, LABELS)(ROWS[0]),
+        r"for 3 classes, probs has 2",
+    ),
     "weights among groups": (
         lambda: worst_groups(ROWS, LABELS, groups=["a", "b"], sample_weight=[0, 1]),
-        r"got weights, expected none: these intervals count whole answers",
+        r"got weights",
     ),
-    "floor: a number": (lambda: floor(ece, confidence=0.9), r"confidence has shape \(\), expected \(N,\)"),
+    "floor: a number": (
+        lambda: floor(ece, confidence=0.9),
+        r"confidence has shape \(\)",
+    ),
     "floor: nothing": (lambda: floor(ece), r"probs is None, expected"),
     "floor: a name": (lambda: floor("ece", ROWS), r"metric='ece', expected a function"),
-    "floor: a curve": (lambda: floor(reliability, ROWS), r"reliability gives a Reliability, expected .* a number"),
-    "floor: quantile": (lambda: floor(ece, ROWS, quantile="a"), r"quantile='a', expected None or a share"),
-    "floor: seed": (lambda: floor(ece, ROWS, seed=-1), r"seed=-1, expected an integer >= 0"),
-    "bootstrap: a name": (lambda: bootstrap("ece", ROWS, LABELS), r"metric='ece', expected a function"),
-    "bootstrap: a curve": (lambda: bootstrap(corp, ROWS, LABELS), r"corp gives a Corp, expected .* a number"),
+    "floor: a curve": (
+        lambda: floor(reliability, ROWS),
+        r"reliability gives a Reliability",
+    ),
+    "floor: quantile": (
+        lambda: floor(ece, ROWS, quantile="a"),
+        r"quantile='a'",
+    ),
+    "floor: seed": (lambda: floor(ece, ROWS, seed=-1), r"seed=-1"),
+    "bootstrap: a name": (
+        lambda: bootstrap("ece", ROWS, LABELS),
+        r"metric='ece', expected a function",
+    ),
+    "bootstrap: a curve": (
+        lambda: bootstrap(corp, ROWS, LABELS),
+        r"corp gives a Corp",
+    ),
     "bootstrap: groups": (
         lambda: bootstrap(partial(ece, groups=["a", "b"]), ROWS, LABELS),
-        r"got a metric with groups, expected one number",
+        r"got a metric with groups",
     ),
-    "bootstrap: level": (lambda: bootstrap(ece, ROWS, LABELS, level="high"), r"level='high', expected a share"),
-    "test: a curve": (lambda: calibration_test(ROWS, LABELS, direction), r"direction gives a Direction, expected"),
+    "bootstrap: level": (
+        lambda: bootstrap(ece, ROWS, LABELS, level="high"),
+        r"level='high', expected a share",
+    ),
+    "test: a curve": (
+        lambda: calibration_test(ROWS, LABELS, direction),
+        r"direction gives a Direction",
+    ),
     "max_risk": (lambda: coverage_at_risk(ROWS, LABELS, None), r"max_risk=None, expected a share"),
     "tpr": (lambda: fpr_at_tpr([0.5], [0.4], tpr="all"), r"tpr='all', expected a share"),
-    "worst: level": (lambda: worst_classes(ROWS, LABELS, level=None), r"level=None, expected a share"),
-    "labels alone": (lambda: ece(labels=LABELS), r"probs is None, expected floating point"),
-    "meter: nothing": (lambda: CalibrationMeter().update(), r"probs is None, expected floating point"),
-    "Top: nothing": (lambda: Top.of(None, CORRECT), r"confidence is None, expected floating point"),
-    "auroc: one weight": (lambda: auroc([0.5], [0.4], sample_weight=2.0), r"sample_weight is 2.0, expected the pair"),
+    "worst: level": (
+        lambda: worst_classes(ROWS, LABELS, level=None),
+        r"level=None, expected a share",
+    ),
+    "labels alone": (lambda: ece(labels=LABELS), r"probs is None"),
+    "meter: nothing": (
+        lambda: CalibrationMeter().update(),
+        r"probs is None",
+    ),
+    "Top: nothing": (lambda: Top.of(None, CORRECT), r"confidence is None"),
+    "auroc: one weight": (
+        lambda: auroc([0.5], [0.4], sample_weight=2.0),
+        r"sample_weight is 2.0",
+    ),
     "ranks: too few": (
         lambda: aurc(ROWS, LABELS, [0.3], sample_weight=[2, 3]),
-        r"1 confidences for 2 rows of probs: expected one a row",
+        r"1 confidences .* 2 rows",
     ),
-    "score: a list": (lambda: decompose(["nll"], ROWS, ROWS, LABELS), r"score=\['nll'\], expected 'nll' or 'brier'"),
+    "score: a list": (
+        lambda: decompose(["nll"], ROWS, ROWS, LABELS),
+        r"score=\['nll'\]",
+    ),
     "recalibrated: bad rows": (
         lambda: decompose("nll", ROWS, np.array(ROWS) * 2, LABELS),
-        r"recalibrated cannot be read: row 0 of probs sums to 2",
+        r"recalibrated .*row 0 .*2",
     ),
-    "classes: a set": (lambda: ece(ROWS, ["a", "b"], classes={"a", "b", "c"}), r"expected the names in the order of"),
-    "classes: a number": (lambda: ece(ROWS, LABELS, classes=3), r"classes=3, expected the names in the order of"),
+    "classes: a set": (
+        lambda: ece(ROWS, ["a", "b"], classes={"a", "b", "c"}),
+        r"names in the order",
+    ),
+    "classes: a number": (
+        lambda: ece(ROWS, LABELS, classes=3),
+        r"classes=3",
+    ),
 }
 
 
@@ -98,27 +155,35 @@ def test_bad_calls(name):
 
 @pytest.mark.parametrize("reader", READERS_OF_ROWS)
 def test_rows_are_asked_for(reader):
-    with pytest.raises(ValueError, match=r"confidence and correctness alone, expected \(N, C\) probabilities"):
-        READERS_OF_ROWS[reader](None, None, **TOP)
+    with pytest.raises(ValueError, match=r"alone, expected \(N, C\)"):
+        READERS_OF_ROWS[reader](Top.of(**TOP), LABELS)
+    with pytest.raises(TypeError, match=r"'confidence'|'correct'"):
+        READERS_OF_ROWS[reader](ROWS, LABELS, **TOP)
 
 
-@pytest.mark.parametrize("judge", [corp, direction, reliability, risk_coverage, partial(top_k, k=1), sets.lac])
+@pytest.mark.parametrize(
+    "judge", [corp, direction, reliability, risk_coverage, partial(top_k, k=1), sets.lac]
+)
 def test_what_is_no_number_takes_no_groups(judge):
-    with pytest.raises(TypeError, match="takes no groups, for it is no number"):
-        judge(ROWS, LABELS, groups=["a", "b"])
-    with pytest.raises(TypeError, match="unexpected keyword argument 'bins': expected confidence, correct"):
-        judge(ROWS, LABELS, bins=3)
+    for unknown in ({"groups": ["a", "b"]}, {"bins": 3}):
+        (name,) = unknown
+        with pytest.raises(TypeError, match=f"'{name}'"):
+            judge(ROWS, LABELS, **unknown)
 
 
-@pytest.mark.parametrize("function", [bootstrap, calibration_test, corp, reliability, CalibrationMeter.update])
+@pytest.mark.parametrize(
+    "function", [bootstrap, calibration_test, corp, reliability, CalibrationMeter.update]
+)
 def test_help_names_every_keyword(function):
-    assert {"confidence", "correct", "sample_weight", "classes"} <= inspect.signature(function).parameters.keys()
+    assert {"confidence", "correct", "sample_weight", "classes"} <= inspect.signature(
+        function
+    ).parameters.keys()
 
 
 def test_too_many_positional_arguments_are_counted_as_they_were_given():
-    with pytest.raises(TypeError, match=r"ece\(\) takes at most 3 positional arguments, got 4"):
+    with pytest.raises(TypeError, match=r"ece\(\) .*0 to 3 .* 4"):
         ece(ROWS, LABELS, 15, 5)
-    with pytest.raises(TypeError, match=r"aurc\(\) takes at most 3 positional arguments, got 5"):
+    with pytest.raises(TypeError, match=r"aurc\(\) .*0 to 3 .* 5"):
         aurc(ROWS, LABELS, CONFIDENCE, 1, 2)
 
 
@@ -135,7 +200,9 @@ def test_a_level_may_be_any_single_number():
 
 def test_names_of_classes_in_tensors_and_arrays():
     assert ece(ROWS, [10, 20], classes=torch.tensor([10, 20, 30])) == ece(ROWS, LABELS)
-    assert {type(gap.name) for gap in worst_classes(ROWS, LABELS, classes=np.array(["a", "b", "c"]))} == {str}
+    assert {
+        type(gap.name) for gap in worst_classes(ROWS, LABELS, classes=np.array(["a", "b", "c"]))
+    } == {str}
 
 
 def test_the_bound_of_the_meter_does_not_depend_on_the_unit_of_the_weights():

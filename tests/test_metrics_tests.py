@@ -1,4 +1,5 @@
-"""The test of calibration: its p-values are uniform for calibrated models, small for others, and made of `floor`."""
+"""The test of calibration: its p-values are uniform for calibrated models, small for others, and
+made of `floor`."""
 
 import copy
 import json
@@ -83,9 +84,9 @@ def test_metrics_of_whole_rows_draw_labels():
     assert found.floor == floor(cw_ece, probs, num_draws=50, seed=2)
     assert found > 0.02
     assert calibration_test(probs, (labels + 1) % 4, metric=cw_ece, num_draws=50) == 1 / 51
-    assert calibration_test(probs, labels, metric=partial(ece, num_bins=5), num_draws=50).statistic == ece(
-        probs, labels, 5
-    )
+    assert calibration_test(
+        probs, labels, metric=partial(ece, num_bins=5), num_draws=50
+    ).statistic == ece(probs, labels, 5)
 
 
 def test_the_result_is_a_number_that_tells_more():
@@ -108,7 +109,7 @@ def test_certain_answers_are_no_evidence_if_right_and_all_of_it_if_wrong():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_draws": 0}, "num_draws=0, expected an integer >= 1"),
+        ({"num_draws": 0}, "num_draws=0"),
         ({"metric": nll}, "expected"),
         ({"metric": "ece"}, "metric='ece', expected a function"),
         ({"correct": None}, "got confidence= without correct="),
@@ -120,7 +121,12 @@ def test_refuses(options, message):
 
 
 def p_values(num_sets, num_samples, harm=0.0, **options):
-    return np.array([calibration_test(**answers(seed, num_samples, harm), **options) for seed in range(num_sets)])
+    return np.array(
+        [
+            calibration_test(**answers(seed, num_samples, harm), **options)
+            for seed in range(num_sets)
+        ]
+    )
 
 
 def test_finds_a_model_out():

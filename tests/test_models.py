@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from socrates import models
 from socrates.contracts import Classifier
 from socrates.models.resnet import BasicBlock, Padding, Projection
-from socrates.models.vit import Block
+from socrates.models.vit import TransformerBlock
 
 SMALL = [  # small enough to run here
     ("mlp", (1, 8, 8), {}),
@@ -111,7 +111,9 @@ def test_vgg_layers_and_initialisation():
     for linear in (module for module in model.modules() if isinstance(module, nn.Linear)):
         assert float(linear.weight.detach().std()) == pytest.approx(0.01, rel=0.05)
         assert not linear.bias.any()
-    assert [module.p for module in model.modules() if isinstance(module, nn.Dropout2d)] == [0.3] + [0.4] * 7
+    assert [module.p for module in model.modules() if isinstance(module, nn.Dropout2d)] == [0.3] + [
+        0.4
+    ] * 7
     assert [module.p for module in model.modules() if isinstance(module, nn.Dropout)] == [0.5, 0.5]
     kinds = [type(module).__name__ for module in model.body[:7]]
     assert kinds == ["Conv2d", "ReLU", "BatchNorm2d", "Dropout2d", "Conv2d", "ReLU", "BatchNorm2d"]
@@ -131,7 +133,9 @@ def test_vgg_drops_features_on_the_way_to_the_head_only():
     torch.manual_seed(1)
     logits = model(images)
     torch.manual_seed(1)
-    assert torch.equal(logits, F.linear(F.dropout(features, 0.5), model.head.weight, model.head.bias))
+    assert torch.equal(
+        logits, F.linear(F.dropout(features, 0.5), model.head.weight, model.head.bias)
+    )
 
 
 def test_shortcuts():
@@ -168,14 +172,18 @@ def test_residual_networks_start_as_he_has_it():
     for name in ("resnet34", "resnet20"):
         model = models.build(name, 10, (3, 32, 32))
         for convolution in (module for module in model.modules() if isinstance(module, nn.Conv2d)):
-            expected = math.sqrt(2 / (math.prod(convolution.kernel_size) * convolution.out_channels))
+            expected = math.sqrt(
+                2 / (math.prod(convolution.kernel_size) * convolution.out_channels)
+            )
             assert float(convolution.weight.detach().std()) == pytest.approx(expected, rel=0.15)
 
 
 def test_a_transformer_block_is_torch_s():
     torch.manual_seed(0)
-    ours = Block(12, 3, 20, dropout=0.0)
-    theirs = nn.TransformerEncoderLayer(12, 3, 20, 0.0, activation="gelu", batch_first=True, norm_first=True)
+    ours = TransformerBlock(12, 3, 20, dropout=0.0)
+    theirs = nn.TransformerEncoderLayer(
+        12, 3, 20, 0.0, activation="gelu", batch_first=True, norm_first=True
+    )
     norm, attention, _ = ours.attention
     other_norm, first, _, _, second, _ = ours.perceptron
     theirs.self_attn.in_proj_weight.data = attention.queries_keys_values.weight.data
@@ -206,7 +214,9 @@ def test_each_is_exported_with_any_batch_size(name, image_shape, options):
     torch.manual_seed(0)
     model = models.build(name, 5, image_shape, **options).eval()
     batch = torch.export.Dim("batch", min=1)
-    program = torch.export.export(model, (torch.randn(3, *image_shape),), dynamic_shapes=({0: batch},)).module()
+    program = torch.export.export(
+        model, (torch.randn(3, *image_shape),), dynamic_shapes=({0: batch},)
+    ).module()
     for size in (2, 7):
         images = torch.randn(size, *image_shape)
         torch.testing.assert_close(program(images), model(images))
@@ -229,7 +239,9 @@ class Own(nn.Module):
 
 def plain(num_outputs, width=4):
     """A module without features and head; its first layer finds out how large images are."""
-    return nn.Sequential(nn.Flatten(), nn.LazyLinear(width), nn.ReLU(), nn.Linear(width, num_outputs))
+    return nn.Sequential(
+        nn.Flatten(), nn.LazyLinear(width), nn.ReLU(), nn.Linear(width, num_outputs)
+    )
 
 
 def wrong_size(num_outputs):
@@ -267,7 +279,7 @@ class Convolutions(Classifier):
 def test_options_by_name():
     assert models.options("vgg16") == {}
     assert models.options(f"{__name__}:Own") == {"size": 3}
-    with pytest.raises(ValueError, match="did you mean"):
+    with pytest.raises(ValueError, match=r"'vgg'.*'vgg16'"):
         models.options("vgg")
 
 
@@ -284,31 +296,66 @@ def test_a_model_from_outside():
 @pytest.mark.parametrize(
     ("name", "image_shape", "options", "message"),
     [
-        ("resnet21", (3, 32, 32), {}, "no model 'resnet21', did you mean 'resnet20'.*vgg16.*module:attribute"),
-        ("mlp", (1, 8, 8), {"with": 3}, "'mlp' has no option 'with', it takes width=128, depth=2"),
-        ("vgg16", (3, 32, 32), {"width": 3}, "'vgg16' has no option 'width', it takes none"),
+        (
+            "resnet21",
+            (3, 32, 32),
+            {},
+            "did you mean 'resnet20'.*vgg16.*module:attribute",
+        ),
+        ("mlp", (1, 8, 8), {"with": 3}, "'mlp' .*'with', .*width=128, depth=2"),
+        ("vgg16", (3, 32, 32), {"width": 3}, "'vgg16' .*'width', .*none"),
         ("mlp", (1, 8, 8), {"depth": 0}, "depth of at least 1, got 128 and 0"),
-        ("mlp", (8, 8), {}, r"image_shape \(channels, height, width\), got 5 and \(8, 8\)"),
+        ("mlp", (8, 8), {}, r"image_shape .*got 5 and \(8, 8\)"),
         ("cnn", (1, 8, 8), {"width": 0}, "width of at least 1, got 0"),
-        ("vgg16", (3, 28, 28), {}, "vgg16 needs images of 32x32, got 28x28: use mlp, cnn or resnet20"),
-        ("resnet34", (3, 28, 28), {}, "resnet34 .* needs at least 32x32, got 28x28"),
-        ("resnet110", (3, 4, 4), {}, "resnet110 .* needs at least 8x8, got 4x4"),
-        ("vit", (3, 30, 32), {}, "4x4 patches, 30x32 is no multiple: set patch"),
+        (
+            "vgg16",
+            (3, 28, 28),
+            {},
+            "vgg16 .*32x32, got 28x28: .*resnet20",
+        ),
+        ("resnet34", (3, 28, 28), {}, "resnet34 .*32x32, got 28x28"),
+        ("resnet110", (3, 4, 4), {}, "resnet110 .*8x8, got 4x4"),
+        ("vit", (3, 30, 32), {}, "4x4 patches, 30x32.*set patch"),
         ("vit", (3, 32, 32), {"heads": 7}, "dim=512 and heads=7"),
         ("no_such_module:thing", (1, 8, 8), {}, "cannot be imported"),
-        (f"{__name__}:Own", (1, 8, 8), {"width": 1}, "no option 'width', it takes size=3"),
-        (f"{__name__}:wrong_size", (1, 8, 8), {}, r"does not take images of shape \(1, 8, 8\): mat1 and mat2"),
-        (f"{__name__}:wrong_outputs", (1, 8, 8), {}, r"must give 5 logits an image, .* gave the shape \(2, 6\)"),
-        (f"{__name__}:wrong_plain_outputs", (1, 8, 8), {}, r"must give 5 logits an image, .* the shape \(2, 4\)"),
+        (f"{__name__}:Own", (1, 8, 8), {"width": 1}, "'width', .*size=3"),
+        (
+            f"{__name__}:wrong_size",
+            (1, 8, 8),
+            {},
+            r"\(1, 8, 8\): mat1",
+        ),
+        (
+            f"{__name__}:wrong_outputs",
+            (1, 8, 8),
+            {},
+            r"5 logits.*shape \(2, 6\)",
+        ),
+        (
+            f"{__name__}:wrong_plain_outputs",
+            (1, 8, 8),
+            {},
+            r"5 logits.*shape \(2, 4\)",
+        ),
         (
             f"{__name__}:no_outputs",
             (1, 8, 8),
             {},
-            r"cannot be called as \(width=3\): got an unexpected .*num_outputs",
+            r"\(width=3\): .*num_outputs",
         ),
-        (f"{__name__}:no_module", (1, 8, 8), {}, "must give a torch module, got str"),
-        ("socrates.methods.logits_only:Focal", (1, 8, 8), {}, "Focal' is a method: a model is a torch module"),
-        ("nowhere.py:Net", (1, 8, 8), {}, r"'nowhere.py:Net' cannot be imported \(FileNotFoundError: .*nowhere.py"),
+        (f"{__name__}:no_module", (1, 8, 8), {}, "torch module, got str"),
+        (
+            "socrates.methods.logits_only:Focal",
+            (1, 8, 8),
+            {},
+            "Focal' is a method",
+        ),
+        (
+            "nowhere.py:Net",
+            (1, 8, 8),
+            {},
+            r"'nowhere.py:Net' .*FileNotFoundError",
+        ),
     ],
 )
 def test_wrong_names_options_and_sizes_are_named(name, image_shape, options, message):
@@ -322,7 +369,10 @@ def test_each_is_documented_and_lists_its_options(name):
     assert make.__doc__
     first, second, *options = inspect.signature(make).parameters.values()
     assert (first.name, second.name) == ("num_outputs", "image_shape")
-    assert all(option.default is not option.empty and option.kind is option.KEYWORD_ONLY for option in options)
+    assert all(
+        option.default is not option.empty and option.kind is option.KEYWORD_ONLY
+        for option in options
+    )
 
 
 @pytest.fixture
@@ -357,17 +407,19 @@ def test_transfer_has_the_size_of_the_base_model():
     with torch.device("meta"):
         body = transformers.ViTModel(transformers.ViTConfig(), add_pooling_layer=False)
     head = 768 * 100 + 100
-    assert sum(parameter.numel() for parameter in body.parameters()) + head == pytest.approx(85.9e6, abs=5e4)
+    assert sum(parameter.numel() for parameter in body.parameters()) + head == pytest.approx(
+        85.9e6, abs=5e4
+    )
 
 
 def test_transfer_refuses_other_sizes_and_empty_folders(tiny_vit, tmp_path_factory):
-    with pytest.raises(ValueError, match=r"takes images of shape \(3, 32, 32\), got \(3, 224, 224\)"):
+    with pytest.raises(ValueError, match=r"\(3, 32, 32\), got \(3, 224, 224\)"):
         models.build("vit_transfer", 5, (3, 224, 224), source=str(tiny_vit))
-    with pytest.raises(ValueError, match=r"cannot read a model from .*give a folder that holds config.json"):
+    with pytest.raises(ValueError, match=r"config\.json"):
         models.build("vit_transfer", 5, (3, 32, 32), source=str(tmp_path_factory.mktemp("empty")))
 
 
 def test_transfer_without_transformers_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match="vit_transfer needs the package transformers: pip install transformers"):
+    with pytest.raises(ImportError, match=r"vit_transfer .*install transformers"):
         models.build("vit_transfer", 5, (3, 32, 32), source="anything")

@@ -1,4 +1,5 @@
-"""docs/models.md is true: its Python blocks run in order beside a run of their own, its table is what is printed."""
+"""docs/models.md is true: its Python blocks run in order beside a run of their own, its table is
+what is printed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from PIL import Image
 
 import socrates
 from socrates import cli
-from socrates.export import export
+from socrates.predictor.export import export
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
@@ -40,13 +41,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in COLOURS:
         (folder / "my-images" / name).mkdir(parents=True)
         for number in range(20):
-            Image.fromarray(picture(name, number)).save(folder / "my-images" / name / f"{number}.png")
+            Image.fromarray(picture(name, number)).save(
+                folder / "my-images" / name / f"{number}.png"
+            )
         for number in range(2):
             image = picture(name, 100 + number, (40, 56) if number else (32, 32))
             Image.fromarray(image).save(folder / "new" / f"{name}-{number}.png")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["socrates", "train", "folder:my-images", "cnn", "socrates", "--epochs", "3"])
+        patch.setattr(
+            sys,
+            "argv",
+            ["socrates", "train", "folder:my-images", "cnn", "socrates", "--epochs", "3"],
+        )
         cli.main()
     run = next((folder / "runs").iterdir())
     run.rename(folder / "runs" / "NAME")
@@ -55,7 +62,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_blocks_run_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin")
-    from socrates import hub
+    pytest.importorskip("onnxruntime.quantization")
+    from socrates.predictor import hub
 
     class Hub:
         """Keeps what is uploaded in a folder, and gives it back."""
@@ -77,11 +85,14 @@ def test_the_blocks_run_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, c
     labels = np.arange(150) % 3
     pictures = np.stack([picture([*COLOURS][label], 500 + row) for row, label in enumerate(labels)])
     names: dict[str, Any] = {
-        "labelled_images": torch.from_numpy(pictures).permute(0, 3, 1, 2),
+        "labeled_images": torch.from_numpy(pictures).permute(0, 3, 1, 2),
         "labels": labels,
         "confidence": np.full(100, 0.9),
         "correct": np.full(100, True),
     }
+    batches = iter([{"images": names["labeled_images"].numpy()}])
+    names["reader"] = SimpleNamespace(get_next=lambda: next(batches, None))
+    export(socrates.load("runs/NAME"), "model.onnx")
     for block in BLOCKS:
         if block != PROGRAM:
             exec(compile(block, "models.md", "exec"), names)
@@ -104,9 +115,17 @@ def test_the_program_needs_onnxruntime_and_pillow_alone(place: Path) -> None:
     alone = "import sys\nsys.modules.update(torch=None, socrates=None)\n" + PROGRAM
     files = sorted(str(path) for path in (place / "new").glob("*.png"))
     command = [sys.executable, "-c", alone, *files]
-    told = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True).stdout.splitlines()
+    told = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     with pytest.MonkeyPatch.context() as patch:
-        arguments = ["predict", str(place / "runs" / "NAME"), *files, "--out", str(place / "predictions.csv")]
+        arguments = [
+            "predict",
+            str(place / "runs" / "NAME"),
+            *files,
+            "--out",
+            str(place / "predictions.csv"),
+        ]
         patch.setattr(sys, "argv", ["socrates", *arguments])
         cli.main()
     rows = [row.split(",") for row in (place / "predictions.csv").read_text().splitlines()[1:]]
@@ -116,12 +135,16 @@ def test_the_program_needs_onnxruntime_and_pillow_alone(place: Path) -> None:
         assert line.startswith(path)
         assert name == predicted
         # Pillow rounds the pixels of an image that it resizes, the program does not.
-        assert float(share) == pytest.approx(float(confidence), abs=0.001 if "-0" in Path(path).name else 0.02)
+        assert float(share) == pytest.approx(
+            float(confidence), abs=0.001 if "-0" in Path(path).name else 0.02
+        )
 
 
 @pytest.mark.slow
 def test_the_table_is_what_the_script_prints() -> None:
-    spec = importlib.util.spec_from_file_location("abstention_picture", ROOT / "benchmarks" / "abstention.py")
+    spec = importlib.util.spec_from_file_location(
+        "abstention_picture", ROOT / "benchmarks" / "abstention.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)

@@ -14,7 +14,9 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize(("package", "name"), EVERY, ids=[f"{package.__name__}-{name}" for package, name in EVERY])
+@pytest.mark.parametrize(
+    ("package", "name"), EVERY, ids=[f"{package.__name__}-{name}" for package, name in EVERY]
+)
 def test_every_option_has_a_meaning(package, name):
     meanings = option_help(package.factory(name))
     assert meanings.keys() == package.options(name).keys()

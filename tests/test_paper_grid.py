@@ -44,9 +44,9 @@ def test_settings_name_data_sets_and_models_that_exist():
 
 
 def test_a_setting_that_is_not_there_is_named_with_the_nearest():
-    with pytest.raises(ValueError, match=r"no setting 'cifar10-vgg', did you mean 'cifar10-vgg16'\? Choose from cif"):
+    with pytest.raises(ValueError, match=r"'cifar10-vgg'.*'cifar10-vgg16'"):
         find_setting("cifar10-vgg")
-    with pytest.raises(ValueError, match=r"no setting '\?': choose from cifar10-vgg16"):
+    with pytest.raises(ValueError, match=r"'\?'.*cifar10-vgg16"):
         find_setting("?")
 
 
@@ -68,9 +68,9 @@ def test_ablations_keep_the_values_of_socrates(name):
 
 
 def test_methods_without_hyperparameters_in_the_paper_are_refused():
-    with pytest.raises(ValueError, match=r"no hyperparameters for 'focla', did you mean 'focal'"):
+    with pytest.raises(ValueError, match=r"'focla'.*'focal'"):
         final_experiment("svhn-vgg16", "focla")
-    with pytest.raises(ValueError, match=r"no hyperparameters for 'gamblers'"):
+    with pytest.raises(ValueError, match="gamblers"):
         candidates("gamblers")
 
 
@@ -79,7 +79,9 @@ def test_every_printed_hyperparameter_is_used_or_fixed():
         option = SYMBOLS[cell.column].get(cell.metric)
         choice = FINAL[cell.row][cell.column]
         if option:
-            assert {**dict(choice.method.options), "batch_size": choice.batch_size}[option] == value.mean
+            assert {**dict(choice.method.options), "batch_size": choice.batch_size}[
+                option
+            ] == value.mean
         else:
             assert cell.metric == "Mdim" or (cell.metric == "E_s" and value.mean == 0)
         assert (value.emphasis == "underline") == choice.original

@@ -1,4 +1,5 @@
-"""Whether the paper's mechanism acts: the laptop scale where it does, and the footnotes where it was idle."""
+"""Whether the paper's mechanism acts: the laptop scale where it does, and the footnotes where it
+was idle."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from mechanism_table import markdown
 from report_runs import experiment, make_run
 
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.paper.grid import final_experiment
-from socrates.paper.mechanism import markdown
 from socrates.paper.recipes import RECIPES, write_recipes
 from socrates.paper.reproduce import plan
 from socrates.paper.scales import LAPTOP_EPOCHS, LaptopScale
@@ -27,7 +28,10 @@ from socrates.report.write import write_report
 
 
 def results(label="A", runs=1, **curves):
-    curves = {name: np.array([values] * runs if np.ndim(values) == 1 else values) for name, values in curves.items()}
+    curves = {
+        name: np.array([values] * runs if np.ndim(values) == 1 else values)
+        for name, values in curves.items()
+    }
     epochs = np.arange(1, 4)
     return Results(label, Part("socrates"), seeds=range(1, runs + 1), epochs=epochs, curves=curves)
 
@@ -43,8 +47,14 @@ ACTING = {"target": [1.0, 0.995, 0.98], "unknown_term": [0.0, 0.02, 0.02]}
         ({**ACTING, "target": [1.0, 0.995, 0.991]}, [TARGET]),
         ({**ACTING, "unknown_term": [0.02, 0.005, 0.001]}, [UNKNOWN]),
         ({**ACTING, "unknown_term": [-0.3, -0.3, -0.2]}, []),  # of a beta below 0: it acts
-        ({**ACTING, "unknown_term": [np.nan, 0.02, 0.02], "target": [np.nan, 0.99, 0.98]}, []),  # a first phase
-        ({"target": [1.0, 1.0, 1.0], "beta": [0.1, 0.1, 0.1]}, []),  # an ablation without an unknown term
+        (
+            {**ACTING, "unknown_term": [np.nan, 0.02, 0.02], "target": [np.nan, 0.99, 0.98]},
+            [],
+        ),  # a first phase
+        (
+            {"target": [1.0, 1.0, 1.0], "beta": [0.1, 0.1, 0.1]},
+            [],
+        ),  # an ablation without an unknown term
         ({"queue_fill": [np.nan, 0.2, 1.0]}, []),
         ({"queue_fill": [np.nan, 0.2, 0.99]}, [QUEUES]),
     ],
@@ -57,7 +67,9 @@ def test_runs_are_counted_and_places_named():
     some = results("CCL-SC", 2, queue_fill=[[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     every = results("Socrates", 2, target=[1.0, 1.0, 1.0], unknown_term=[0.0, 0.0, 0.0])
     assert with_idle(None, {"digits": [results(**ACTING)]}) is None
-    assert with_idle("Small.", {"digits": [some]}) == f"Small. Idle: {QUEUES}: CCL-SC (1 of 2 runs)."
+    assert (
+        with_idle("Small.", {"digits": [some]}) == f"Small. Idle: {QUEUES}: CCL-SC (1 of 2 runs)."
+    )
     text = with_idle(None, {"digits": [some, every], "svhn": [every]})
     assert f"Idle: {QUEUES}: CCL-SC (digits; 1 of 2 runs)." in text
     assert f"Idle: {TARGET}: Socrates (digits), Socrates (svhn)." in text
@@ -66,7 +78,9 @@ def test_runs_are_counted_and_places_named():
 
 
 def test_what_was_trained_as_two_and_is_one_is_said():
-    first, second = (Experiment(Part("digits"), Part("mlp"), Part("ce"), seed=seed) for seed in (1, 2))
+    first, second = (
+        Experiment(Part("digits"), Part("mlp"), Part("ce"), seed=seed) for seed in (1, 2)
+    )
     losses = np.array([[0.5, 0.25]])
     made = [
         replace(results(), label=label, experiment=experiment, curves={"train_loss": values})
@@ -77,7 +91,7 @@ def test_what_was_trained_as_two_and_is_one_is_said():
             ("β again", first, losses),
         )
     ]
-    assert with_idle(None, {"digits": made}) == "Idle: what tells β from β known apart."
+    assert with_idle(None, {"digits": made}) == "Idle: what sets β and β known apart."
 
 
 def set_idle(directory, **values):
@@ -90,7 +104,9 @@ def set_idle(directory, **values):
 def feet(monkeypatch):
     """The notes at the foot of the figures that are written."""
     seen = []
-    monkeypatch.setattr(compose, "write_drawing", lambda drawing, folder, note=None, *rest: seen.append(note) or [])
+    monkeypatch.setattr(
+        compose, "write_drawing", lambda drawing, folder, note=None, *rest: seen.append(note) or []
+    )
     monkeypatch.setattr("socrates.paper.recipes.write_drawing", compose.write_drawing)
     return seen
 
@@ -106,20 +122,33 @@ def test_every_output_of_a_report_says_what_was_idle(tmp_path, feet):
     assert all(f"{TARGET}: Socrates." in foot for foot in feet)
 
 
-def test_every_output_of_a_recipe_says_what_was_idle_and_no_published_row_stands_at_laptop_scale(tmp_path, feet):
+def test_every_output_of_a_recipe_says_what_was_idle_and_no_published_row_stands_at_laptop_scale(
+    tmp_path, feet
+):
     names = ["gamma", "pareto-gamma-alpha", "test", "hyperparameters"]
     scale, recipes = LaptopScale(), {name: RECIPES[name] for name in names}
-    wanted = {name: recipe.wanted(["cifar100-vgg16"], scale, (1,)) for name, recipe in recipes.items()}
+    wanted = {
+        name: recipe.wanted(["cifar100-vgg16"], scale, (1,)) for name, recipe in recipes.items()
+    }
     few = wanted["hyperparameters"]["cifar100-vgg16"]
-    wanted["hyperparameters"]["cifar100-vgg16"] = {title: few[title] for title in ("Socrates 1", "Focal 1")}
-    for run in {run for own in wanted.values() for (runs,) in own["cifar100-vgg16"].values() for run in [runs]}:
+    wanted["hyperparameters"]["cifar100-vgg16"] = {
+        title: few[title] for title in ("Socrates 1", "Focal 1")
+    }
+    for run in {
+        run
+        for own in wanted.values()
+        for (runs,) in own["cifar100-vgg16"].values()
+        for run in [runs]
+    }:
         directory = make_run(tmp_path / "runs", run, num_test=40)
         if run.method.name == "socrates":
             set_idle(directory)
     write_recipes(recipes, wanted, scale, tmp_path / "runs", tmp_path)
     for path in (tmp_path / "tables").iterdir():
         assert "the adaptive target stayed above 0.99" in path.read_text(), path
-        assert "ublished" not in path.read_text().replace("compare with the published ones", ""), path
+        assert "ublished" not in path.read_text().replace("compare with the published ones", ""), (
+            path
+        )
     assert feet
     assert all("Laptop scale" in foot and TARGET in foot and "γ = 2" in foot for foot in feet)
 
@@ -136,21 +165,23 @@ def test_a_laptop_keeps_what_targets_keep_of_their_start():
             assert kept[1] == pytest.approx(kept[0], abs=2e-3)
             assert ours.dataset == Part("digits", label_noise=0.3)
     assert "alpha ** (its epochs / 24)" in LaptopScale().note
-    assert "30 % of their labels wrong" in LaptopScale().note
+    assert "30% of their labels wrong" in LaptopScale().note
     assert "wrong" not in LaptopScale("cifar10").note
-    assert LaptopScale("cifar10").experiment("svhn-vgg16", final_experiment("svhn-vgg16", "ce")).dataset == Part(
-        "cifar10"
-    )
+    assert LaptopScale("cifar10").experiment(
+        "svhn-vgg16", final_experiment("svhn-vgg16", "ce")
+    ).dataset == Part("cifar10")
 
 
 def test_the_page_s_table_is_made_of_what_was_recorded_last(tmp_path):
     columns = RECIPES["test"].wanted([], LaptopScale(), (1, 2))["cifar100-vgg16"]
-    for title, value in (("Socrates", {"target": 0.9, "confidence_unknown": 0.012, "unknown_term": 0.24}),
-                         ("CCL-SC", {"queue_fill": 1.0})):  # fmt: skip
+    for title, value in (
+        ("Socrates", {"target": 0.9, "confidence_unknown": 0.012, "unknown_term": 0.24}),
+        ("CCL-SC", {"queue_fill": 1.0}),
+    ):
         for run in columns[title]:
             set_idle(make_run(tmp_path, run, num_test=40), **value)
     *_, row = markdown(tmp_path).splitlines()
-    assert row == "| CIFAR-100, VGG-16 | 0.90 | 1.20 % | 24.0 % | 2 of 2 runs |"
+    assert row == "| CIFAR-100, VGG-16 | 0.90 | 1.20% | 24.0% | 2 of 2 runs |"
     set_idle(Run.directory_of(tmp_path, columns["CCL-SC"][1]), queue_fill=0.9)
     assert markdown(tmp_path).endswith("1 of 2 runs |")
 
@@ -159,14 +190,19 @@ def test_a_laptop_searches_with_one_seed_unless_told():
     search = RECIPES["hyperparameters"]
     for seeds, expected in ((None, {1}), ((2, 3), {2, 3})):
         wanted = search.wanted([], LaptopScale(), seeds)
-        assert {run.seed for columns in wanted.values() for runs in columns.values() for run in runs} == expected
+        assert {
+            run.seed for columns in wanted.values() for runs in columns.values() for run in runs
+        } == expected
     assert len(plan(["all"]).runs) < 2_200  # an hour on two cores
 
 
 @pytest.mark.parametrize("method", ["socrates", "sat", "ccl_sc"])
 def test_the_mechanism_acts_at_laptop_scale(tmp_path, method):
     torch.set_num_threads(1)
-    run = train(LaptopScale().experiment("cifar100-vgg16", final_experiment("cifar100-vgg16", method)), tmp_path)
+    run = train(
+        LaptopScale().experiment("cifar100-vgg16", final_experiment("cifar100-vgg16", method)),
+        tmp_path,
+    )
     records = run.epochs()
     if method == "ccl_sc":
         assert records[-1].value("queue_fill") == 1
@@ -184,4 +220,6 @@ def test_no_stand_in_is_idle_but_where_the_paper_switches_the_unknown_class_off(
     for method in ("socrates", "sat", "ccl_sc"):
         run = train(LaptopScale().experiment(setting, final_experiment(setting, method)), tmp_path)
         off = (setting, method) == ("cifar100-vit", "socrates")  # alpha = 1
-        assert idle(results_of(method, [read_run(run.directory)])) == ({TARGET: 1, UNKNOWN: 1} if off else {})
+        assert idle(results_of(method, [read_run(run.directory)])) == (
+            {TARGET: 1, UNKNOWN: 1} if off else {}
+        )

@@ -1,18 +1,16 @@
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from socrates import pareto
-from socrates.paper.agreement import BASELINES, CE, SOCRATES, agreement, chosen_column, markdown, printed_choices
-from socrates.paper.published import table
 
 
 def front(points):
-    """Positions on the front: the functions return the items given, and here the items are positions."""
+    """Positions on the front: the functions return the items given, and here the items are
+    positions."""
     return pareto.front(range(len(points)), key=lambda i: points[i])
 
 
@@ -34,11 +32,14 @@ rules = st.sampled_from(list(pareto.RULES))
 
 
 def test_worked_example():
-    # Scaled to 0..1: (0, 1), (0.5, 0.25), (1, 0); distances 1, 0.559, 1. The fourth is dominated by the second.
+    # Scaled to 0..1: (0, 1), (0.5, 0.25), (1, 0); distances 1, 0.559, 1. The fourth is dominated by
+    # the second.
     points = [(0.10, 0.09), (0.15, 0.03), (0.20, 0.01), (0.16, 0.04)]
     assert front(points) == [0, 1, 2]
     assert pareto.distances(points) == pytest.approx([0.19, 0.18, 0.21, 0.20])
-    assert pareto.distances(points, rule="scaled") == pytest.approx([1, 0.3125**0.5, 1, 0.500625**0.5])
+    assert pareto.distances(points, rule="scaled") == pytest.approx(
+        [1, 0.3125**0.5, 1, 0.500625**0.5]
+    )
     assert pareto.distances(points, rule="ece") == [0.09, 0.03, 0.01, 0.04]
     assert ties(points) == ties(points, "scaled") == [1]
     assert best(points) == best(points, "scaled") == 1
@@ -47,7 +48,8 @@ def test_worked_example():
 
 
 def test_each_rule_may_choose_another_point():
-    points = [(0.10, 0.05), (0.12, 0.04), (0.30, 0.01)]  # the sums: 0.15, 0.16, 0.31; scaled: 1, 0.757, 1
+    # the sums: 0.15, 0.16, 0.31; scaled: 1, 0.757, 1
+    points = [(0.10, 0.05), (0.12, 0.04), (0.30, 0.01)]
     assert [best(points, rule) for rule in ("l1", "scaled", "ece")] == [0, 1, 2]
     assert best(points) == 0
     points = dict(zip("abc", points, strict=True))
@@ -56,7 +58,7 @@ def test_each_rule_may_choose_another_point():
 
 @pytest.mark.parametrize("function", [pareto.distances, pareto.ties, pareto.best])
 def test_an_unknown_rule_is_named(function):
-    with pytest.raises(ValueError, match=r"no rule 'euclid' to choose by: expected l1, scaled or ece"):
+    with pytest.raises(ValueError, match=r"'euclid': .*l1"):
         function([(0.1, 0.2)], rule="euclid")
 
 
@@ -72,7 +74,8 @@ def test_class_wise_ece_matters_only_in_ties():
 
 
 def test_dominated_candidates_set_the_range_too():
-    # Alone, (0.10, 0.06) and (0.11, 0.01) tie at distance 1; the dominated outlier makes error differences small.
+    # Alone, (0.10, 0.06) and (0.11, 0.01) tie at distance 1; the dominated outlier makes error
+    # differences small.
     assert ties([(0.10, 0.06), (0.11, 0.01)], "scaled") == [0, 1]
     assert ties([(0.10, 0.06), (0.11, 0.01), (0.90, 0.07)], "scaled") == [1]
 
@@ -85,6 +88,7 @@ def test_dominated_candidates_change_no_other_choice(points, rule):
 def test_one_axis_without_width():
     assert best([(0.1, 0.3), (0.1, 0.2), (0.1, 0.4)]) == 1
     assert front([(0.3, 0.1), (0.2, 0.1)]) == [1]
+    assert pareto.distances([(0.1, 0.3), (0.1, 0.2)], rule="scaled") == [1.0, 0.0]
 
 
 def test_single_point_and_copies():
@@ -160,7 +164,10 @@ def test_best_does_not_depend_on_the_order(points, random, rule):
 
 @given(clouds, rules)
 def test_nothing_is_nearer_than_the_best(points, rule):
-    assert pareto.distances(points, rule=rule)[best(points, rule)] <= min(pareto.distances(points, rule=rule)) + 1e-9
+    assert (
+        pareto.distances(points, rule=rule)[best(points, rule)]
+        <= min(pareto.distances(points, rule=rule)) + 1e-9
+    )
 
 
 @given(clouds, st.floats(0.01, 100), st.sampled_from(["scaled", "ece"]))
@@ -170,60 +177,6 @@ def test_scale_of_an_axis_does_not_matter_but_for_the_sum(points, factor, rule):
 
 @given(clouds, st.floats(0.01, 100), rules)
 def test_shares_and_percent_give_the_same_choice(points, factor, rule):
-    assert ties([(factor * error, factor * ece) for error, ece, _ in points], rule) == ties(points, rule)
-
-
-# What the paper prints as best by its place in the Pareto plot, and what each rule chooses from the printed numbers:
-# (table, row): the columns in italics or meant by the text, then the choice by l1, scaled and ece.
-FULL, UNKNOWN = "socrates", "socrates:no-focal-unknown"
-PRINTED = {
-    ("gamma", "150"): (("2",), "2", "1", "2"),
-    ("gamma", "300"): (("2",), "2", "1", "2"),
-    ("alpha", "150"): (("0.999",), "0.999", "0.999", "0.999"),
-    ("alpha", "300"): (("0.999",), "0.999", "0.999", "0.999"),
-    ("beta", "150"): (("socrates:no-beta",), "socrates:no-beta", "socrates:no-beta", "socrates:no-beta"),
-    ("beta", "300"): ((FULL,), "socrates:beta-known", "socrates:beta-known", FULL),
-    ("ablation-vgg16", "150"): (("socrates:no-beta",), "socrates:no-beta", UNKNOWN, "socrates:no-beta"),
-    ("ablation-vgg16", "300"): ((FULL,), FULL, UNKNOWN, FULL),
-    ("ablation-resnet110", "150"): ((FULL,), FULL, UNKNOWN, FULL),
-    ("ablation-resnet110", "300"): ((FULL,), FULL, UNKNOWN, FULL),
-    ("test", "cifar10-vgg16"): ((FULL,), FULL, FULL, FULL),
-    ("test", "svhn-vgg16"): (BASELINES, "sat", "sat", "ccl_sc"),  # the last has 19.59 %, always the same answer
-    ("test", "food101-resnet34"): ((FULL,), FULL, FULL, FULL),
-    ("test", "cifar100-vgg16"): ((FULL,), FULL, FULL, FULL),
-    ("test", "cifar100-resnet110"): ((FULL,), FULL, FULL, FULL),
-    ("test", "cifar100-vit"): ((FULL,), FULL, FULL, "brier"),
-    ("test", "cifar100-vit_transfer"): (("ccl_sc",), "ccl_sc", "ccl_sc", "ccl_sc"),
-    ("posthoc", "cifar10-vgg16"): (SOCRATES, "ce+vector", "ce+vector", "socrates+matrix"),
-    ("posthoc", "svhn-vgg16"): (SOCRATES, "socrates+matrix", "socrates+matrix", "socrates+matrix"),
-    ("posthoc", "food101-resnet34"): (SOCRATES, FULL, FULL, FULL),
-    ("posthoc", "cifar100-vgg16"): (SOCRATES, "ce+temperature", "ce+temperature", "socrates+vector"),
-    ("posthoc", "cifar100-resnet110"): (SOCRATES, "ce+temperature", "ce+temperature", FULL),
-    ("posthoc", "cifar100-vit"): (CE, "ce+temperature", "ce+temperature", "ce+vector"),
-    ("posthoc", "cifar100-vit_transfer"): (("socrates+vector",), "socrates+vector", "socrates+vector", "ce"),
-}
-
-
-@pytest.mark.parametrize(("name", "row"), PRINTED)
-def test_what_each_rule_chooses_from_the_printed_numbers(name, row):
-    _, *chosen = PRINTED[name, row]
-    assert [chosen_column(name, row, rule) for rule in ("l1", "scaled", "ece")] == chosen
-
-
-def test_the_paper_s_own_choices_are_all_there():
-    assert {(choice.table, choice.row): choice.columns for choice in printed_choices()} == {
-        place: columns for place, (columns, *_) in PRINTED.items()
-    }
-    for _, name, row, columns in printed_choices():
-        assert all((row, column, "ece") in table(name) for column in columns)
-
-
-def test_agreement_of_each_rule_with_the_paper():
-    counts = [tuple(sum(agreed) for agreed in by_rule.values()) for by_rule in agreement().values()]
-    assert [len(by_rule["l1"]) for by_rule in agreement().values()] == [10, 7, 2, 5]
-    assert counts == [(9, 3, 10), (7, 7, 6), (2, 2, 1), (2, 2, 5)]  # l1, scaled, ece
-
-
-def test_the_page_on_fidelity_shows_the_agreement():
-    page = Path(__file__).resolve().parent.parent / "docs" / "fidelity.md"
-    assert markdown() in page.read_text()
+    assert ties([(factor * error, factor * ece) for error, ece, _ in points], rule) == ties(
+        points, rule
+    )

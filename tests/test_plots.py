@@ -1,4 +1,5 @@
-"""Plots: what is drawn is what the metrics measure, on any axes, for few samples and many, and bad input is refused."""
+"""Plots: what is drawn is what the metrics measure, on any axes, for few samples and many, and bad
+input is refused."""
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ def drawn(axes):
     """The axes can be drawn, and no text leaves the figure or lies on another one."""
     figure = axes.figure
     figure.draw_without_rendering()
-    texts = [text for text in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts) if text.get_text()]
+    texts = [
+        text
+        for text in (axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts)
+        if text.get_text()
+    ]
     for axis in (axes.xaxis, axes.yaxis):
         low, high = sorted(axis.get_view_interval())
         seen = [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
@@ -72,12 +77,16 @@ def test_reliability_shows_the_bins_their_chance_and_their_counts(axes):
     np.testing.assert_array_equal(accuracy, bins.accuracy)
     np.testing.assert_allclose(edges, np.arange(11) / 10)
     dots = axes.collections[0]
-    np.testing.assert_allclose(dots.get_offsets(), np.stack([bins.confidence, bins.accuracy], 1)[filled])
+    np.testing.assert_allclose(
+        dots.get_offsets(), np.stack([bins.confidence, bins.accuracy], 1)[filled]
+    )
     share = bins.count[filled] / bins.count.max()
     np.testing.assert_allclose(dots.get_sizes(), np.maximum(70 * share, 14))
     bars = axes.containers[0].patches
     reach = 1.96 * np.sqrt(bins.confidence * (1 - bins.confidence) / bins.count)
-    np.testing.assert_allclose([bar.get_y() for bar in bars], (bins.confidence - reach)[filled].clip(0), atol=1e-4)
+    np.testing.assert_allclose(
+        [bar.get_y() for bar in bars], (bins.confidence - reach)[filled].clip(0), atol=1e-4
+    )
     tops = [bar.get_y() + bar.get_height() for bar in bars]
     np.testing.assert_allclose(tops, (bins.confidence + reach)[filled].clip(None, 1), atol=1e-4)
 
@@ -94,7 +103,9 @@ def test_words_say_the_direction_its_size_and_what_is_chance(axes):
     top = sure_answers(sharpness=2)
     gap = float(top.confidence.mean() - top.correct.mean())
     error, chance = 100 * metrics.ece(top), 100 * metrics.floor(metrics.ece, top)
-    expected = f"mine\nECE {error:.2f} %, floor {chance:.2f} %\noverconfident by {100 * gap:.1f} points"
+    expected = (
+        f"mine\nECE {error:.2f}%, floor {chance:.2f}%\noverconfident by {100 * gap:.1f} points"
+    )
     assert plots.reliability(top, title="mine", ax=axes).get_title() == expected
     assert plots.reliability(sure_answers(sharpness=0.5), ax=axes).get_title().endswith(" points")
     assert "underconfident by" in axes.get_title()
@@ -102,7 +113,11 @@ def test_words_say_the_direction_its_size_and_what_is_chance(axes):
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)
 def test_no_gap_points_nowhere(draw, axes):
-    assert draw(confidence=[1.0] * 5, correct=[1] * 5, ax=axes).get_title().endswith("\nno gap overall")
+    assert (
+        draw(confidence=[1.0] * 5, correct=[1] * 5, ax=axes)
+        .get_title()
+        .endswith("\nno gap overall")
+    )
 
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)
@@ -116,7 +131,9 @@ def test_a_calibrated_model_is_said_to_be_within_chance_19_times_of_20(draw, axe
 
 def test_a_tiny_gap_has_no_digits_but_its_direction():
     bins = metrics.BinStats(np.array([1e6]), np.array([0.9002e6]), np.array([0.9e6]))
-    assert gap_in_words(reliability_data("", [bins])) == ("overconfident by less than 0.1 points, within chance")
+    assert gap_in_words(reliability_data("", [bins])) == (
+        "overconfident by less than 0.1 points, within chance"
+    )
 
 
 def test_the_histogram_shows_shares_of_all_and_of_wrong_answers(axes):
@@ -127,8 +144,10 @@ def test_the_histogram_shows_shares_of_all_and_of_wrong_answers(axes):
     np.testing.assert_allclose(share, bins.count / 2000)
     np.testing.assert_allclose(wrong, share * (1 - np.nan_to_num(bins.accuracy)))
     assert list(line(axes, "accuracy").get_xdata()) == pytest.approx([top.correct.mean()] * 2)
-    assert list(line(axes, "mean confidence").get_xdata()) == pytest.approx([top.confidence.mean()] * 2)
-    assert axes.get_title().startswith(f"accuracy {100 * top.correct.mean():.1f} %")
+    assert list(line(axes, "mean confidence").get_xdata()) == pytest.approx(
+        [top.confidence.mean()] * 2
+    )
+    assert axes.get_title().startswith(f"accuracy {100 * top.correct.mean():.1f}%")
     quarter, whole = (axes.transData.transform((0, y))[1] - axes.bbox.y0 for y in (0.1, 0.4))
     assert whole == pytest.approx(2 * quarter)
 
@@ -141,9 +160,12 @@ def test_risk_coverage_is_the_metric_and_what_confidences_promise(axes):
     np.testing.assert_allclose(measured.get_xdata(), curve.coverage)
     np.testing.assert_allclose(measured.get_ydata(), curve.risk)
     np.testing.assert_allclose(claimed.get_ydata(), [0.1, 0.5 / 3, 0.25])
-    assert axes.get_title().startswith(f"AURC {100 * metrics.aurc(top):.2f} %, error 50.0 % if all are answered")
+    assert axes.get_title().startswith(
+        f"AURC {100 * metrics.aurc(top):.2f}%, error 50.0% if all are answered"
+    )
     highest = axes.collections[0].get_datalim(axes.transData).y1
-    assert highest == pytest.approx(0.1 + 1.96 * np.sqrt(0.9 * 0.1), abs=1e-4)  # of the first answer alone
+    # of the first answer alone
+    assert highest == pytest.approx(0.1 + 1.96 * np.sqrt(0.9 * 0.1), abs=1e-4)
     assert axes.collections[0].get_paths()[0].vertices[:, 0].max() == 1
 
 
@@ -159,11 +181,15 @@ def test_the_corp_curve_is_the_metric_with_dots_of_its_pools(axes):
     forecast, event = [0.4, 0.3, 0.2, 0.1, 0.5, 0.9], [0, 0, 0, 1, 1, 1]
     assert plots.corp(forecast, event, ax=axes) is axes
     curve = metrics.corp(forecast, event)
-    np.testing.assert_allclose(line(axes, "measured").get_xydata(), np.stack([curve.forecast, curve.frequency], 1))
+    np.testing.assert_allclose(
+        line(axes, "measured").get_xydata(), np.stack([curve.forecast, curve.frequency], 1)
+    )
     dots = axes.collections[1]
     np.testing.assert_allclose(dots.get_offsets(), np.stack([curve.forecast, curve.frequency], 1))
     np.testing.assert_allclose(dots.get_sizes(), [70, 35])
-    assert axes.get_title().startswith("MCB 0.102, DSC 0.125, UNC 0.250\nforecasts too low by 10.0 points")
+    assert axes.get_title().startswith(
+        "MCB 0.102, DSC 0.125, UNC 0.250\nforecasts too low by 10.0 points"
+    )
 
 
 def between(axes, x):
@@ -255,7 +281,10 @@ def test_a_weight_of_two_is_drawn_as_the_sample_twice(draw):
     weight = np.arange(300) % 3  # some are left out
     weighted = draw(top, sample_weight=weight)
     twice = draw(top.take(np.repeat(np.arange(300), weight)))
-    first, second = (axes.get_title().replace(", within chance", "").split("\n")[-1] for axes in (weighted, twice))
+    first, second = (
+        axes.get_title().replace(", within chance", "").split("\n")[-1]
+        for axes in (weighted, twice)
+    )
     assert first == second
     for one, two in zip(weighted.get_lines(), twice.get_lines(), strict=True):
         np.testing.assert_allclose(one.get_xydata(), two.get_xydata(), atol=1e-12)
@@ -267,9 +296,14 @@ def test_a_weight_of_two_is_drawn_as_the_sample_twice(draw):
 def test_of_weighted_samples_chance_reaches_further_than_of_as_many_equal_ones():
     top = sure_answers(300)
     uneven = np.where(np.arange(300) % 10, 0.1, 10.0)
-    equal, weighted = (plots.reliability(top, sample_weight=weight) for weight in (np.full(300, 7.0), uneven))
+    equal, weighted = (
+        plots.reliability(top, sample_weight=weight) for weight in (np.full(300, 7.0), uneven)
+    )
     plain = plots.reliability(top)
-    heights = [np.sum([bar.get_height() for bar in axes.containers[0]]) for axes in (plain, equal, weighted)]
+    heights = [
+        np.sum([bar.get_height() for bar in axes.containers[0]])
+        for axes in (plain, equal, weighted)
+    ]
     assert heights[0] == pytest.approx(heights[1])
     assert heights[2] > 1.5 * heights[0]
 
@@ -296,7 +330,11 @@ def test_any_number_of_bins_is_drawn(num_bins):
 def test_figures_of_their_own_have_a_legend_and_no_text_on_another():
     made = [draw(sure_answers(), title="a title") for draw in OF_SAMPLES]
     rows = {f"method {k}": (0.01 * k, 0.009 * k, 0.011 * k) for k in range(8)}
-    made += [plots.forest(rows, 0.01), plots.forest({"one": (0.0, 0.0, 0.0)}), plots.forest({"nll": (2.0, 1.9, 2.2)})]
+    made += [
+        plots.forest(rows, 0.01),
+        plots.forest({"one": (0.0, 0.0, 0.0)}),
+        plots.forest({"nll": (2.0, 1.9, 2.2)}),
+    ]
     for axes in made:
         assert axes.figure.legends[0].get_texts()
         assert axes.figure.number in pyplot.get_fignums()
@@ -329,13 +367,18 @@ def test_a_million_samples_make_few_points(axes):
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)
 def test_bad_samples_are_refused_as_by_the_metrics(draw, axes):
-    for given in (([[0.9, 0.3]], [0]), ([[0.9, 0.1]], [2]), ([[np.nan, 1.0]], [0]), (np.ones((0, 2)), [])):
+    for given in (
+        ([[0.9, 0.3]], [0]),
+        ([[0.9, 0.1]], [2]),
+        ([[np.nan, 1.0]], [0]),
+        (np.ones((0, 2)), []),
+    ):
         with pytest.raises(ValueError, match=r".") as by_metric:
             metrics.ece(*given)
         with pytest.raises(ValueError, match=r".") as by_plot:
             draw(*given, ax=axes)
         assert str(by_plot.value) == str(by_metric.value)
-    with pytest.raises(ValueError, match="correct has shape"):
+    with pytest.raises(ValueError, match=r"correct .*\(1,\).*\(2,\)"):
         draw(confidence=[0.5, 0.6], correct=[1], ax=axes)
     assert not axes.has_data()
     assert pyplot.get_fignums() == []
@@ -343,7 +386,7 @@ def test_bad_samples_are_refused_as_by_the_metrics(draw, axes):
 
 def test_a_bad_number_of_bins_is_refused():
     for draw in (plots.reliability, plots.confidence_histogram):
-        with pytest.raises(ValueError, match="num_bins=0, expected an integer >= 1"):
+        with pytest.raises(ValueError, match="num_bins=0"):
             draw(sure_answers(), num_bins=0)
 
 
@@ -351,16 +394,32 @@ def test_a_bad_number_of_bins_is_refused():
     ("intervals", "floors", "message"),
     [
         ({}, None, "there are no intervals"),
-        ([(0.1, 0.0, 0.3)], None, r"there are no labels in \[\(0.1, 0.0, 0.3\)\]: pass \{label: bootstrap"),
-        ({"CE": (0.1, 0.0, 0.3)}, [0.1], r"the floor of CE is \[0.1\], expected a finite value"),
-        ({"CE": (0.1, 0.0, 0.3)}, {"CE": "low"}, "the floor of CE is 'low', expected a finite value"),
-        ({"CE": (0.1, 0.2)}, None, r"CE has \(0.1, 0.2\), expected an Interval or"),
-        ({"CE": "0.1"}, None, "CE has '0.1', expected an Interval or"),
-        ({"CE": (0.1, 0.2, 0.3)}, None, "expected finite low <= estimate <= high"),
-        ({"CE": (float("nan"), 0.2, 0.3)}, None, "expected finite low <= estimate <= high"),
-        ({"CE": (0.1, 0.0, float("inf"))}, None, "expected finite low <= estimate <= high"),
-        ({"CE": (0.1, 0.0, 0.3)}, float("nan"), "the floor of CE is nan, expected a finite value: leave it out"),
-        ({"CE": (0.1, 0.0, 0.3)}, {"MC": 0.1}, r"floors of \['MC'\] have no interval: expected labels among \['CE'\]"),
+        (
+            [(0.1, 0.0, 0.3)],
+            None,
+            r"no labels in \[\(0.1, 0.0, 0.3\)\]",
+        ),
+        ({"CE": (0.1, 0.0, 0.3)}, [0.1], r"floor of CE is \[0.1\]"),
+        (
+            {"CE": (0.1, 0.0, 0.3)},
+            {"CE": "low"},
+            "floor of CE is 'low'",
+        ),
+        ({"CE": (0.1, 0.2)}, None, r"CE has \(0.1, 0.2\)"),
+        ({"CE": "0.1"}, None, "CE has '0.1'"),
+        ({"CE": (0.1, 0.2, 0.3)}, None, "low <= estimate"),
+        ({"CE": (float("nan"), 0.2, 0.3)}, None, "low <= estimate"),
+        ({"CE": (0.1, 0.0, float("inf"))}, None, "low <= estimate"),
+        (
+            {"CE": (0.1, 0.0, 0.3)},
+            float("nan"),
+            "floor of CE is nan",
+        ),
+        (
+            {"CE": (0.1, 0.0, 0.3)},
+            {"MC": 0.1},
+            r"\['MC'\] .*\['CE'\]",
+        ),
     ],
 )
 def test_a_bad_forest_is_refused(intervals, floors, message):
@@ -373,10 +432,13 @@ def test_a_bad_forest_is_refused(intervals, floors, message):
     ("points", "message"),
     [
         ({}, "there are no points"),
-        ([(0.1, 0.2)], r"got \[\(0.1, 0.2\)\], expected \(error, ece\) of each label"),
+        ([(0.1, 0.2)], r"got \[\(0.1, 0.2\)\]"),
         ({"CE": (0.1,)}, "point 0 has 1 values"),
-        ({"CE": (float("nan"), 0.1)}, "NaN and infinity cannot be ranked"),
-        ({"CE": (5.2, 3.1)}, r"CE has \(5.2, 3.1\), expected shares from 0 to 1: divide percent by 100"),
+        ({"CE": (float("nan"), 0.1)}, "NaN"),
+        (
+            {"CE": (5.2, 3.1)},
+            r"CE has \(5.2, 3.1\), .*percent",
+        ),
     ],
 )
 def test_a_bad_plane_is_refused(points, message):
@@ -387,16 +449,19 @@ def test_a_bad_plane_is_refused(points, message):
 
 @pytest.mark.parametrize("draw", OF_SAMPLES)
 def test_a_keyword_that_no_plot_takes_is_named(draw):
-    with pytest.raises(TypeError, match="takes no groups, for it is no number"):
+    with pytest.raises(TypeError, match="'groups'"):
         draw(sure_answers(), groups=["a"])
-    with pytest.raises(TypeError, match="unexpected keyword argument 'bins': expected confidence, correct"):
+    with pytest.raises(TypeError, match="'bins'"):
         draw(sure_answers(), bins=3)
     assert pyplot.get_fignums() == []
 
 
 @pytest.mark.thorough
 def test_without_matplotlib_the_error_says_how_to_get_it():
-    code = "import sys; sys.modules['matplotlib'] = None; import socrates; socrates.metrics; socrates.plots"
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; import socrates; socrates.metrics; "
+        "socrates.plots"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "plots need matplotlib" in result.stderr
     assert "pip install 'socrates-loss[report]'" in result.stderr
@@ -405,7 +470,9 @@ def test_without_matplotlib_the_error_says_how_to_get_it():
 @pytest.mark.thorough
 def test_importing_plots_leaves_pyplot_alone():
     code = "import sys; import socrates.plots; print('matplotlib.pyplot' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout == "False\n"
 
 

@@ -1,4 +1,5 @@
-"""Predictions for image files: what is found, what is written, what cannot be read, and who may certify."""
+"""Predictions for image files: what is found, what is written, what cannot be read, and who may
+certify."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ class Brightness(nn.Module):
 
 def predictor(**changed: Any) -> Predictor:
     how = Preparation((0.5,) * 3, (0.5,) * 3)
-    about: dict[str, Any] = {"model": "brightness", "options": {}, "num_outputs": 3, "image_shape": (3, 8, 8)}
+    about: dict[str, Any] = {
+        "model": "brightness",
+        "options": {},
+        "num_outputs": 3,
+        "image_shape": (3, 8, 8),
+    }
     about |= {"classes": CLASSES, "preparation": how, "reading": "spread"}
     return Predictor(Brightness(), Description(**(about | changed)))
 
@@ -57,15 +63,17 @@ def test_files_folders_and_patterns_are_found_once(folder: Path) -> None:
     assert [path.name for path in everything[:2]] == ["00.png", "01.png"]
     assert len(everything) == 32  # the broken one too: it is told later
     assert find_images([folder / "00.png", str(folder / "0*.png")]) == everything[:10]
-    with pytest.raises(ValueError, match=r"no\*such' names no image: give files, folders or patterns"):
+    with pytest.raises(ValueError, match=r"no\*such' .*\.png"):
         find_images([folder / "no*such"])
     (folder / "empty").mkdir()
-    with pytest.raises(ValueError, match="names no image"):
+    with pytest.raises(ValueError, match=r"empty' .*\.png"):
         find_images([folder / "empty"])
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_every_file_has_a_row_and_the_unreadable_are_told(folder: Path, tmp_path: Path, suffix: str) -> None:
+def test_every_file_has_a_row_and_the_unreadable_are_told(
+    folder: Path, tmp_path: Path, suffix: str
+) -> None:
     done: list[int] = []
     ours, out = predictor(), tmp_path / "new" / f"predictions{suffix}"
     with writing(out, ours) as write:
@@ -81,7 +89,15 @@ def test_every_file_has_a_row_and_the_unreadable_are_told(folder: Path, tmp_path
     else:
         parquet = pytest.importorskip("pyarrow.parquet")
         rows = parquet.read_table(out).to_pylist()
-    assert list(rows[0]) == ["path", "predicted", "confidence", "unknown", "answered", "dark", "bright"]
+    assert list(rows[0]) == [
+        "path",
+        "predicted",
+        "confidence",
+        "unknown",
+        "answered",
+        "dark",
+        "bright",
+    ]
     assert len(rows) == 31
     by_name = {Path(row["path"]).name: row for row in rows}
     assert by_name["00.png"]["predicted"] == "dark"
@@ -102,13 +118,15 @@ def test_a_file_that_is_not_whole_is_not_there(folder: Path, tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt), writing(out, ours) as write:
         predict_files(ours, [folder / "00.png"], write, tell=stop)
     assert not list(tmp_path.glob("predictions*"))
-    with pytest.raises(ValueError, match=r"are written to .csv, .jsonl, .parquet files, got 'predictions.xlsx'"):
+    with pytest.raises(ValueError, match=r"\.parquet .*'predictions\.xlsx'"):
         writing(tmp_path / "predictions.xlsx", predictor()).__enter__()
 
 
 def test_unknown_as_an_answer_and_models_without_it(folder: Path) -> None:
     rows: list[Any] = []
-    found = predict_files(predictor(reading="answer"), [folder / "deep" / "grey.png", folder / "00.png"], rows.extend)
+    found = predict_files(
+        predictor(reading="answer"), [folder / "deep" / "grey.png", folder / "00.png"], rows.extend
+    )
     assert [row["predicted"] for row in rows] == ["unknown", "dark"]
     assert [row["answered"] for row in rows] == [False, True]
     assert found.answered == 1
@@ -141,14 +159,19 @@ def test_only_new_labelled_images_certify(tmp_path: Path) -> None:
     from socrates.data.fingerprint import image_hash
 
     for number in range(60):
-        paint(tmp_path / "labelled" / CLASSES[number % 2] / f"{number}.png", 250 - number if number % 2 else number)
+        paint(
+            tmp_path / "labelled" / CLASSES[number % 2] / f"{number}.png",
+            250 - number if number % 2 else number,
+        )
     ours = predictor()
     logits, labels = labelled_logits(ours, tmp_path / "labelled")
     assert labels.bincount().tolist() == [30, 30]
-    certificate = ours.certify(logits, labels, risk=0.1)
+    certificate = ours.certify(labels=labels, logits=logits, risk=0.1)
     assert certificate.num_errors == 0
-    ours.seen = torch.tensor([image_hash(read_image(tmp_path / "labelled" / "dark" / "4.png", ours.about))])
-    with pytest.raises(ValueError, match=r"4.png and 0 more trained the model, chose its epoch or fitted its scaler"):
+    ours.seen = torch.tensor(
+        [image_hash(read_image(tmp_path / "labelled" / "dark" / "4.png", ours.about))]
+    )
+    with pytest.raises(ValueError, match=r"4\.png and 0 "):
         labelled_logits(ours, tmp_path / "labelled")
 
 
@@ -157,15 +180,13 @@ def test_the_training_folder_cannot_certify_but_its_test_folder_can(tmp_path: Pa
         for number in range(6):
             paint(tmp_path / part / CLASSES[number % 2] / f"{number}.png", 40 * number)
     ours = predictor(facts={"dataset": f"folder:{tmp_path}"})
-    with pytest.raises(ValueError, match="belongs to the images that trained the model"):
+    with pytest.raises(ValueError, match=r"train .*certify"):
         labelled_logits(ours, tmp_path / "train")
     assert len(labelled_logits(ours, tmp_path / "test")[1]) == 6
-    with pytest.raises(ValueError, match="is no folder: expected labelled images"):
+    with pytest.raises(ValueError, match=r"nothing .*folder"):
         labelled_logits(ours, tmp_path / "nothing")
-    with pytest.raises(
-        ValueError, match=r"has the sub-folders \['test', 'train'\], expected some of the model's classes"
-    ):
+    with pytest.raises(ValueError, match=r"\['test', 'train'\]"):
         labelled_logits(predictor(), tmp_path)
     (tmp_path / "test" / "dark" / "broken.png").write_bytes(b"no image")
-    with pytest.raises(ValueError, match="1 images cannot be read; the first: "):
+    with pytest.raises(ValueError, match=r": 1 .*broken\.png"):
         labelled_logits(ours, tmp_path / "test")

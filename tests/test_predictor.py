@@ -1,4 +1,5 @@
-"""The predictor: what goes in and out, what travels with it, and files that are not what they should be."""
+"""The predictor: what goes in and out, what travels with it, and files that are not what they
+should be."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
 from safetensors import safe_open
@@ -36,12 +39,16 @@ def fitted(unknown: bool) -> dict[str, Scaler]:
     outputs = len(CLASSES) + unknown
     labels = torch.arange(200) % len(CLASSES)
     generator = torch.Generator().manual_seed(0)
-    logits = 2 * torch.randn(200, outputs, generator=generator) + 2 * nn.functional.one_hot(labels, outputs)
+    logits = 2 * torch.randn(200, outputs, generator=generator) + 2 * nn.functional.one_hot(
+        labels, outputs
+    )
     kinds = {name: SCALERS[name] for name in (WITH_UNKNOWN if unknown else WITHOUT)}
     return {name: kind().fit(logits, labels, unknown_class=unknown) for name, kind in kinds.items()}
 
 
-def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", **changed: Any) -> Predictor:
+def make(
+    unknown: bool = True, model: str = "cnn", scaler: str = "temperature", **changed: Any
+) -> Predictor:
     """An untrained model with every scaler."""
     torch.manual_seed(0)
     outputs = len(CLASSES) + unknown
@@ -57,7 +64,11 @@ def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", 
         reading="spread" if unknown else None,
     )
     options = changed.get("options", {})
-    built = models.build(model, outputs, (3, 8, 8), **options) if model in models.MODELS else nn.Identity()
+    built = (
+        models.build(model, outputs, (3, 8, 8), **options)
+        if model in models.MODELS
+        else nn.Identity()
+    )
     for parameter in getattr(built, "head", nn.Identity()).parameters():
         parameter.data *= 30  # as sure of itself as a trained one
     return Predictor(built, replace(about, **changed), copy.deepcopy(fitted(unknown)))
@@ -65,7 +76,9 @@ def make(unknown: bool = True, model: str = "cnn", scaler: str = "temperature", 
 
 def some_images(*sides: int, number: int = 5) -> torch.Tensor:
     generator = torch.Generator().manual_seed(1)
-    return torch.randint(0, 256, (number, 3, *(sides or (8, 8))), dtype=torch.uint8, generator=generator)
+    return torch.randint(
+        0, 256, (number, 3, *(sides or (8, 8))), dtype=torch.uint8, generator=generator
+    )
 
 
 def test_images_are_prepared_as_in_training() -> None:
@@ -74,7 +87,9 @@ def test_images_are_prepared_as_in_training() -> None:
     predictor, images = make(), some_images(20, 14)
     how = predictor.about.preparation
     assert how is not None
-    split = ResidentImages(images, torch.zeros(5, dtype=torch.int64), Transform(how.mean, how.std, size=8))
+    split = ResidentImages(
+        images, torch.zeros(5, dtype=torch.int64), Transform(how.mean, how.std, size=8)
+    )
     expected = next(iter(split.batches(5, torch.arange(5)))).inputs
     torch.testing.assert_close(predictor.prepare(images), expected, rtol=0, atol=1e-6)
 
@@ -90,15 +105,20 @@ def test_probabilities_are_those_of_the_scaler_and_the_reading(scaler: str, read
     torch.testing.assert_close(predictor(images).detach(), expected.probs, rtol=0, atol=1e-6)
     found = predictor.predict(images.numpy())
     torch.testing.assert_close(found.probs, expected.probs, rtol=0, atol=1e-6)
-    assert found.answered.tolist() == (found.predicted < len(CLASSES)).tolist()  # unknown is no answer
+    # unknown is no answer
+    assert found.answered.tolist() == (found.predicted < len(CLASSES)).tolist()
 
 
 @pytest.mark.parametrize("weights", ["full", "half"])
 def test_what_is_saved_is_loaded(tmp_path: Path, weights: Any) -> None:
     predictor, images = make(facts={"method": "socrates"}), some_images()
     many = some_images(number=200)
-    predictor.certify(predictor.logits(many), torch.as_tensor(predictor.predict(many).predicted), risk=0.95)
-    assert predictor.save(tmp_path / "kept", weights=weights) == tmp_path / "kept" / "model.safetensors"
+    labels = torch.as_tensor(predictor.predict(many).predicted)
+    predictor.certify(labels=labels, logits=predictor.logits(many), risk=0.95)
+    assert (
+        predictor.save(tmp_path / "kept", weights=weights)
+        == tmp_path / "kept" / "model.safetensors"
+    )
     again = socrates.load(tmp_path / "kept")
     assert again.about == predictor.about
     assert again.certificate == predictor.certificate is not None
@@ -106,12 +126,17 @@ def test_what_is_saved_is_loaded(tmp_path: Path, weights: Any) -> None:
     torch.testing.assert_close(again(images), predictor(images), rtol=0, atol=atol)
     assert list(again.scalers) == WITH_UNKNOWN
     for name in WITH_UNKNOWN:
-        torch.testing.assert_close(again.scalers[name](2 * torch.eye(4)), predictor.scalers[name](2 * torch.eye(4)))
+        torch.testing.assert_close(
+            again.scalers[name](2 * torch.eye(4)), predictor.scalers[name](2 * torch.eye(4))
+        )
 
 
 def test_half_the_weights_are_half_the_file(tmp_path: Path) -> None:
     predictor = make()
-    sizes = [predictor.save(tmp_path / f"{w}.safetensors", weights=w).stat().st_size for w in ("full", "half")]  # type: ignore[arg-type]
+    sizes = [
+        predictor.save(tmp_path / f"{w}.safetensors", weights=w).stat().st_size
+        for w in ("full", "half")
+    ]  # type: ignore[arg-type]
     assert sizes[1] < 0.62 * sizes[0]  # the scalers and the description stay
 
 
@@ -119,13 +144,11 @@ def test_scaler_and_reading_can_be_chosen(tmp_path: Path) -> None:
     make().save(tmp_path)
     chosen = load(tmp_path, scaler="none", reading="renormalize")
     assert (chosen.about.scaler, chosen.about.reading) == ("none", "renormalize")
-    with pytest.raises(ValueError, match=r"no fitted scaler 'platt' here: choose from \['none', 'temperature'"):
+    with pytest.raises(ValueError, match=r"'platt' .*'temperature'"):
         load(tmp_path, scaler="platt")
-    with pytest.raises(ValueError, match="reading must be one of answer, abstain, renormalize, spread, got 'guess'"):
+    with pytest.raises(ValueError, match=r"reading .*'guess'"):
         load(tmp_path, reading="guess")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="holds the weights of epoch 7, not of 3"):
-        load(tmp_path, epoch=3)
-    assert load(tmp_path, epoch=7).about.epoch == 7
+    assert chosen.about.epoch == 7
 
 
 def test_a_certificate_holds_for_its_scaler_and_reading_only(tmp_path: Path) -> None:
@@ -137,16 +160,18 @@ def test_a_certificate_holds_for_its_scaler_and_reading_only(tmp_path: Path) -> 
     assert (found.answered == (found.confidence >= certificate.threshold)).all()
     predictor.save(tmp_path)
     assert load(tmp_path).certificate == certificate
-    with pytest.warns(UserWarning, match="the certificate was made for another scaler or reading, and is dropped"):
+    with pytest.warns(UserWarning, match="certificate .*dropped"):
         assert load(tmp_path, scaler="none").certificate is None
 
 
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ([0, 1], "one whole number as label for each of 5 samples"),
-        ([0.5] * 5, "one whole number as label"),
-        ([0, 1, 2, 3, 0], "labels must be 0 to 2, got 0 to 3"),
+        ([0, 1], "2 labels for 5 rows"),
+        ([0.5] * 5, r"labels hold 0\.5"),
+        ([0, 1, 2, 3, 0], "labels hold 3, expected 0 to 2"),
+        ([True, False, True, True, False], "dtype bool"),
+        ([CLASSES[0]] * 4 + ["hors"], "'hors'.*did you mean"),
     ],
 )
 def test_labels_that_are_none_are_refused(labels: list[Any], words: str) -> None:
@@ -164,12 +189,12 @@ def test_labels_that_are_none_are_refused(labels: list[Any], words: str) -> None
     ],
 )
 def test_what_is_no_batch_of_images_is_refused(images: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"expected uint8 images \(N, 3, height, width\) from 0 to 255, got"):
+    with pytest.raises(ValueError, match=r"uint8 images \(N, 3,"):
         make()(images)
 
 
 def test_no_images_are_refused() -> None:
-    with pytest.raises(ValueError, match="there are no inputs"):
+    with pytest.raises(ValueError, match="no inputs"):
         make().predict(np.zeros((0, 3, 8, 8), np.uint8))
 
 
@@ -181,12 +206,15 @@ def test_a_model_without_an_unknown_class() -> None:
     assert predictor.about.reading is None
 
 
-def test_a_model_from_outside_is_imported_only_when_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_from_outside_is_imported_only_when_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "theirs.py").write_text(
         "import pathlib, torch\n"
         "pathlib.Path(__file__).with_name('executed').touch()\n"
         "def net(num_outputs, image_shape, width=4):\n"
-        "    layers = torch.nn.Flatten(), torch.nn.Linear(192, width), torch.nn.Linear(width, num_outputs)\n"
+        "    layers = torch.nn.Flatten(), torch.nn.Linear(192, width), torch.nn.Linear(width, "
+        "num_outputs)\n"
         "    return torch.nn.Sequential(*layers)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -194,13 +222,17 @@ def test_a_model_from_outside_is_imported_only_when_trusted(tmp_path: Path, monk
     predictor = make(model="theirs:net", options={"width": 6})
     predictor.model = net
     predictor.save(tmp_path / "kept")
-    with pytest.raises(ValueError, match="needs the model theirs:net, code that is not ours: pass trust_code=True"):
+    with pytest.raises(ValueError, match=r"theirs:net.*trust_code=True"):
         load(tmp_path / "kept")
     assert not (tmp_path / "executed").exists()
     fresh = nn.Sequential(nn.Flatten(), nn.Linear(192, 6), nn.Linear(6, 4))
-    torch.testing.assert_close(load(tmp_path / "kept", model=fresh)(some_images()), predictor(some_images()))
+    torch.testing.assert_close(
+        load(tmp_path / "kept", model=fresh)(some_images()), predictor(some_images())
+    )
     assert not (tmp_path / "executed").exists()
-    torch.testing.assert_close(load(tmp_path / "kept", trust_code=True)(some_images()), predictor(some_images()))
+    torch.testing.assert_close(
+        load(tmp_path / "kept", trust_code=True)(some_images()), predictor(some_images())
+    )
     assert (tmp_path / "executed").exists()
 
 
@@ -252,20 +284,22 @@ def damaged(path: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("pickle", "is no whole safetensors file"),
-        ("torch", "is no whole safetensors file"),
-        ("empty", "is no whole safetensors file"),
-        ("cut", "is no whole safetensors file"),
-        ("text", "is no whole safetensors file"),
-        ("foreign", "is no model that this version of socrates wrote: it has no description"),
-        ("version", "it has the format 99, this version of socrates reads 1"),
-        ("fields", "its description must have the fields"),
-        ("classes", "does not fit the model that it describes"),
-        ("missing", "does not fit the model that it describes"),
-        ("scaler", "does not fit the model that it describes"),
+        ("pickle", "whole safetensors file"),
+        ("torch", "whole safetensors file"),
+        ("empty", "whole safetensors file"),
+        ("cut", "whole safetensors file"),
+        ("text", "whole safetensors file"),
+        ("foreign", "it has no description"),
+        ("version", "format 99, .*reads 1"),
+        ("fields", "must have the fields"),
+        ("classes", "not fit the model"),
+        ("missing", "not fit the model"),
+        ("scaler", "not fit the model"),
     ],
 )
-def test_damaged_files_are_one_line_and_nothing_is_executed(tmp_path: Path, how: str, words: str) -> None:
+def test_damaged_files_are_one_line_and_nothing_is_executed(
+    tmp_path: Path, how: str, words: str
+) -> None:
     file = make().save(tmp_path)
     damaged(file, how)
     with pytest.raises(ValueError, match=words) as caught:
@@ -291,6 +325,16 @@ def test_damaged_files_are_one_line_and_nothing_is_executed(tmp_path: Path, how:
         ("facts", None),
         ("scaler", "other"),
         ("reading", "other"),
+        ("scalers", []),
+        ("scalers", {}),
+        ("scalers", {"temperature": {"kind": "x"}}),
+        ("scalers", {"temperature": {"kind": 1, "attributes": {}, "tensors": {}}}),
+        ("scalers", {"temperature": {"kind": "x", "attributes": [], "tensors": {}}}),
+        (
+            "scalers",
+            {"temperature": {"kind": "x", "attributes": {}, "tensors": {"temperature": 3}}},
+        ),
+        ("scalers", {"temperature": {"kind": "x", "executed": "os.system"}}),
     ],
 )
 def test_descriptions_that_are_none_are_one_line(tmp_path: Path, field: str, value: Any) -> None:
@@ -298,14 +342,85 @@ def test_descriptions_that_are_none_are_one_line(tmp_path: Path, field: str, val
     with safe_open(file, "pt") as content:
         about = json.loads(content.metadata()["socrates"])
     save_file(load_file(file), file, {"socrates": json.dumps(about | {field: value})})
-    with pytest.raises(ValueError, match=r"no model that this version of socrates wrote|does not fit the model"):
+    with pytest.raises(ValueError, match=r"model\.safetensors .*version"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "attribute", "value"),
+    [
+        ("temperature", "_buffers", "none"),
+        ("temperature", "transform", "none"),
+        ("temperature", "temperature", 2.0),
+        ("temperature", "floor", [1]),
+        ("vector", "regularization", 10**15),
+        ("vector", "regularization", "none"),
+    ],
+)
+def test_attributes_of_scalers_that_no_scaler_has_are_refused(
+    tmp_path: Path, scaler: str, attribute: str, value: Any
+) -> None:
+    file = make().save(tmp_path)
+    with safe_open(file, "pt") as content:
+        about = json.loads(content.metadata()["socrates"])
+    del about["checksum"]
+    about["scalers"][scaler]["attributes"][attribute] = value
+    save_file(load_file(file), file, {"socrates": json.dumps(about)})
+    with pytest.raises(ValueError, match=rf"model\.safetensors .*(\b{attribute}\b|{value!r})"):
+        load(file)
+
+
+@pytest.mark.parametrize("name", ["transform", "deep.bias", "forward"])
+def test_scalers_with_other_tensors_are_refused(tmp_path: Path, name: str) -> None:
+    file = make().save(tmp_path)
+    with safe_open(file, "pt") as content:
+        about = json.loads(content.metadata()["socrates"])
+    del about["checksum"]
+    about["scalers"]["temperature"]["tensors"][name] = [2]
+    tensors = {**load_file(file), f"scalers.temperature.{name}": torch.zeros(2)}
+    save_file(tensors, file, {"socrates": json.dumps(about)})
+    with pytest.raises(ValueError, match=rf"TemperatureScaling\b.*\b{name.split('.')[0]}\b"):
+        load(file)
+
+
+def test_options_and_strengths_of_scalers_are_kept(tmp_path: Path) -> None:
+    labels = torch.arange(60) % 3
+    logits = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    scalers = {
+        "vector": socrates.scaling.VectorScaling(regularization=None).fit(logits, labels),
+        "structured": socrates.scaling.StructuredScaling(structure="diagonal").fit(logits, labels),
+    }
+    about = Description("mlp", {}, 3, (1, 2, 2), CLASSES, scaler="vector")
+    predictor = Predictor(models.build("mlp", 3, (1, 2, 2)), about, scalers)
+    again = load(load(predictor.save(tmp_path)).save(tmp_path))
+    for name, scaler in scalers.items():
+        assert str(again.scalers[name]) == str(scaler)
+        torch.testing.assert_close(again.scalers[name](logits), scaler(logits))
+
+
+def test_files_of_earlier_versions_describe_no_scalers(tmp_path: Path) -> None:
+    predictor = make()
+    file = predictor.save(tmp_path)
+    with safe_open(file, "pt") as content:
+        about = json.loads(content.metadata()["socrates"])
+    del about["checksum"], about["scalers"]
+    save_file(load_file(file), file, {"socrates": json.dumps(about)})
+    again = load(load(file).save(tmp_path / "again"))
+    assert list(again.scalers) == WITH_UNKNOWN
+    torch.testing.assert_close(again(some_images()), predictor(some_images()))
+    save_file(
+        {**load_file(file), "scalers.platt.a": torch.zeros(1)},
+        file,
+        {"socrates": json.dumps(about)},
+    )
+    with pytest.raises(ValueError, match=r"model\.safetensors .*'platt'"):
         load(file)
 
 
 def test_paths_that_hold_no_model(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"is not there: expected a run directory or a model.safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"nothing .*model\.safetensors"):
         load(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match=r"is no run and holds no model.safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"not a run .*model\.safetensors"):
         load(tmp_path)
 
 
@@ -313,7 +428,7 @@ def test_weights_beyond_half_precision_are_not_lost(tmp_path: Path) -> None:
     predictor = make()
     with torch.no_grad():
         predictor.model.head.weight[0, 0] = 1e6  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match=r"model.head.weight has weights beyond what half precision holds"):
+    with pytest.raises(ValueError, match=r"model\.head\.weight .*half"):
         predictor.save(tmp_path, weights="half")
     assert not (tmp_path / "model.safetensors").exists()
 
@@ -339,11 +454,17 @@ def test_copies_modes_and_precisions_predict_the_same(changed: Any, tolerance: f
 
 
 @pytest.mark.parametrize(("beyond", "accepted"), [(1e-9, 50), (0.0, 100), (-1e-9, 100)])
-def test_a_confidence_at_the_threshold_is_answered_as_it_was_certified(beyond: float, accepted: int) -> None:
+def test_a_confidence_at_the_threshold_is_answered_as_it_was_certified(
+    beyond: float, accepted: int
+) -> None:
     predictor = make(unknown=False, scaler="none")
     logits = torch.tensor([[1.5, 0.0, 0.0]] * 50 + [[5.0, 0.0, 0.0]] * 50)
-    threshold = float(predictor.prediction(logits).confidence[0]) + beyond  # single precision does not tell them apart
-    certificate = predictor.certify(logits, [0] * 100, 0.1, thresholds=[threshold])
+    threshold = (
+        float(predictor.prediction(logits).confidence[0]) + beyond
+    )  # single precision does not tell them apart
+    certificate = predictor.certify(
+        labels=[0] * 100, logits=logits, risk=0.1, thresholds=[threshold]
+    )
     answered = torch.as_tensor(predictor.prediction(logits).answered)
     assert int(answered.sum()) == certificate.num_accepted == accepted
 
@@ -351,7 +472,10 @@ def test_a_confidence_at_the_threshold_is_answered_as_it_was_certified(beyond: f
 def test_unknown_is_no_answer_that_counts() -> None:
     predictor = make(scaler="none", reading="answer")
     sure, unknown = [9.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 9.0]
-    certificate = predictor.certify([sure] * 60 + [unknown] * 40, [0] * 100, risk=0.1, thresholds=[0.99, 0.9])
+    logits = [sure] * 60 + [unknown] * 40
+    certificate = predictor.certify(
+        labels=[0] * 100, logits=logits, risk=0.1, thresholds=[0.99, 0.9]
+    )
     assert (certificate.num_accepted, certificate.num_errors, certificate.coverage) == (60, 0, 0.6)
 
 
@@ -360,12 +484,99 @@ def test_inputs_that_are_a_matrix_are_no_logits() -> None:
     predictor = Predictor(nn.Linear(5, 3), about)
     inputs = torch.randn(100, 5)
     labels = torch.as_tensor(predictor.predict(inputs).predicted)
-    assert predictor.certify(inputs, labels, 0.1) == predictor.certify(predictor.logits(inputs), labels, 0.1)
+    of_logits = predictor.certify(labels=labels, logits=predictor.logits(inputs), risk=0.1)
+    assert predictor.certify(inputs, labels, risk=0.1) == of_logits
+
+
+def test_only_the_keyword_tells_logits_from_inputs() -> None:
+    """A model that is always wrong gets no promise, even if its features look like right logits."""
+    model = nn.Linear(3, 3)
+    nn.init.zeros_(model.bias)
+    with torch.no_grad():
+        model.weight.copy_(-5 * torch.eye(3))
+    predictor = Predictor(model, Description("nn", {}, 3, (1, 1, 3), CLASSES, None))
+    inputs = 4 * torch.randn(2000, 3, generator=torch.Generator().manual_seed(0))
+    labels = inputs.argmax(dim=1)
+    assert not (torch.as_tensor(predictor.predict(inputs).predicted) == labels).any()
+    with pytest.raises(ValueError, match=r"0\.05 .*\b2000 .*\b2000 "):
+        predictor.certify(inputs, labels, risk=0.05)
+    with pytest.raises(ValueError, match=r"0\.05 .*\b2000 .*\b2000 "):
+        predictor.certify(labels=labels, logits=predictor.logits(inputs), risk=0.05)
+    right = predictor.certify(inputs, inputs.argmin(dim=1), risk=0.05)
+    assert (right.coverage, right.num_errors) == (1.0, 0)
+    with pytest.raises(ValueError, match=r"uint8 .*float32 \(5, 4\)"):  # logits are no images
+        make().certify(make().logits(some_images()), [0] * 5, risk=0.5)
+
+
+class WithArray:
+    """What some other library hands out: an object that numpy can read."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.values if dtype is None else self.values.astype(dtype)
+
+
+KINDS = {
+    "torch": torch.as_tensor,
+    "numpy": np.asarray,
+    "float64": np.float64,
+    "reversed": lambda values: np.asarray(values)[::-1].copy()[::-1],
+    "objects": lambda values: np.asarray(values).astype(object),
+    "pandas": lambda values: pd.DataFrame(values),
+    "nullable": lambda values: pd.DataFrame(values).astype("Float64"),
+    "pyarrow": lambda values: pd.DataFrame(values).convert_dtypes(dtype_backend="pyarrow"),
+    "polars": lambda values: pl.DataFrame(np.asarray(values)),
+    "__array__": WithArray,
+    "lists": lambda values: values.tolist(),
+    "list of tensors": list,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("names", [False, True], ids=["numbers", "names"])
+def test_a_predictor_takes_what_metrics_take(kind: Any, names: bool) -> None:
+    predictor = Predictor(nn.Linear(5, 3), Description("linear", {}, 3, (5, 1, 1), CLASSES))
+    inputs = torch.randn(100, 5)
+    expected = predictor.predict(inputs)
+    predicted = torch.as_tensor(expected.predicted)
+    labels = pd.Series(predicted.numpy()).astype("Int64")
+    if names:
+        labels = labels.map(dict(enumerate(CLASSES))).astype("category")
+    promise = predictor.certify(inputs, predicted, risk=0.1)
+    assert predictor.certify(kind(inputs), labels, risk=0.1) == promise
+    logits = predictor.logits(kind(inputs))
+    assert predictor.certify(labels=labels, logits=kind(logits), risk=0.1) == promise
+    for prediction in (predictor.predict(kind(inputs)), predictor.prediction(kind(logits))):
+        torch.testing.assert_close(prediction.probs, expected.probs)
+
+
+@pytest.mark.parametrize("names", [["labels"], ["inputs"], ["inputs", "labels", "logits"], []])
+def test_inputs_and_logits_exclude_each_other(names: list[str]) -> None:
+    predictor = Predictor(nn.Linear(3, 3), Description("nn", {}, 3, (1, 1, 3), CLASSES, None))
+    arguments: dict[str, Any] = {"inputs": [[0.0] * 3], "labels": [0], "logits": [[0.0] * 3]}
+    with pytest.raises(ValueError, match="either inputs or logits"):
+        predictor.certify(**{name: arguments[name] for name in names}, risk=0.5)
+
+
+def test_labels_may_be_names() -> None:
+    predictor = make()
+    images = some_images(number=200)
+    numbers = torch.as_tensor(predictor.predict(images).predicted)
+    names = [predictor.classes[number] for number in numbers]
+    by_names = predictor.certify(images, names, risk=0.05)
+    assert by_names == predictor.certify(images, numbers, risk=0.05)
 
 
 def test_a_pretrained_transformer_is_loaded_without_its_source(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes = {
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     config = transformers.ViTConfig(**sizes, image_size=8, patch_size=4)
     source = models.build("vit_transfer", 4, (3, 8, 8), source=config.to_json_string())
     predictor = make(model="vit_transfer", options=source.options_when_kept)

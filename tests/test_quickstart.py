@@ -20,13 +20,21 @@ def measured(label, method, eces, accuracy=0.9, scaled=1.0):
 
 
 def test_the_table_has_every_method_and_scaled_cross_entropy():
-    made = quickstart.table([measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])])
+    made = quickstart.table(
+        [measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])]
+    )
     assert list(made.columns[0].cells) == ["CE", "Socrates", "CE + TS"]
-    assert [cell.plain for cell in made.columns[2].cells] == ["5.05 ± 0.07", "2.05 ± 0.07", "5.05 ± 0.07"]
+    assert [cell.plain for cell in made.columns[2].cells] == [
+        "5.05 ± 0.07",
+        "2.05 ± 0.07",
+        "5.05 ± 0.07",
+    ]
 
 
 def test_the_best_is_bold_and_the_floor_stands_beside_it():
-    made = quickstart.table([measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])])
+    made = quickstart.table(
+        [measured("CE", "ce", [0.05, 0.051]), measured("Socrates", "socrates", [0.02, 0.021])]
+    )
     assert [column.header for column in made.columns][2:4] == ["ECE (%)", "Floor (%)"]
     assert [cell.style for cell in made.columns[2].cells] == ["", "bold", ""]
     assert {cell.plain for cell in made.columns[3].cells} == {"1.00 ± 0.00"}

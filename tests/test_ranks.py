@@ -1,10 +1,12 @@
-"""One training in two real processes gives the targets and weights of one; and what happens when one is lost."""
+"""One training in two real processes gives the targets and weights of one; and what happens when
+one is lost."""
 
 from __future__ import annotations
 
 import importlib
 import multiprocessing
 import os
+import re
 import signal
 import sys
 from typing import Any
@@ -20,8 +22,8 @@ from socrates.contracts import Batch, Stream
 from socrates.data.augment import Transform
 from socrates.data.resident import ResidentImages
 from socrates.data.streamed import StreamedImages
-from socrates.engine.launch import _others_started
 from socrates.engine.ranks import Ranks as Places
+from socrates.engine.ranks import _others_started
 from socrates.records import Run
 
 pytestmark = pytest.mark.slow
@@ -36,7 +38,9 @@ class Ranks:
         for rank in range(rank_cases.RANKS):
             here, there = context.Pipe()
             process = context.Process(
-                target=rank_cases.serve, args=(rank, f"file://{folder / 'rendezvous'}", there), daemon=True
+                target=rank_cases.serve,
+                args=(rank, f"file://{folder / 'rendezvous'}", there),
+                daemon=True,
             )
             process.start()
             self.pipes.append(here)
@@ -49,7 +53,9 @@ class Ranks:
         for pipe in self.pipes:
             assert pipe.poll(SECONDS_UNTIL_HUNG), f"{name} hangs"
             answers.append(pipe.recv())
-        assert all(good for good, _ in answers), "\n".join(str(words) for good, words in answers if not good)
+        assert all(good for good, _ in answers), "\n".join(
+            str(words) for good, words in answers if not good
+        )
         return [answer for _, answer in answers]
 
     def end(self) -> None:
@@ -78,17 +84,33 @@ def assert_like_one_process(two, one):
 
 
 @pytest.mark.parametrize("loss", rank_cases.LOSSES)
-@pytest.mark.parametrize("shares", [(0.5, 1.0), (0.8, 1.0), (1.0, 1.0)], ids=["half", "unequal", "none"])
+@pytest.mark.parametrize(
+    "shares", [(0.5, 1.0), (0.8, 1.0), (1.0, 1.0)], ids=["half", "unequal", "none"]
+)
 def test_a_loop_of_ones_own_is_that_of_one_process(ranks, loss, shares):
     one = rank_cases.own_loop(rank=0, world=1, loss=loss)
     assert (one["moved"] == 3).all()  # every sample once an epoch
     assert_like_one_process(ranks("own_loop", loss=loss, shares=shares), one)
 
 
-@pytest.mark.parametrize("options", [{"ignored": True}, {"weighted": True}, {"wrapped": True, "ignored": True}])
+@pytest.mark.parametrize(
+    "options", [{"ignored": True}, {"weighted": True}, {"wrapped": True, "ignored": True}]
+)
 def test_ignored_samples_class_weights_and_recomputation_too(ranks, options):
     one = rank_cases.own_loop(rank=0, world=1, **options)
     assert_like_one_process(ranks("own_loop", shares=(0.7, 1.0), **options), one)
+
+
+@pytest.mark.parametrize(("batch_size", "accumulation"), [(4, 1), (2, 2), (1, 4)])
+def test_the_hugging_face_trainer_on_two_ranks_is_that_on_one(
+    ranks, batch_size, accumulation, tmp_path
+):
+    one = rank_cases.hugging_face(rank=0, batch_size=8, accumulation=1, folder=tmp_path)
+    two = ranks("hugging_face", batch_size=batch_size, accumulation=accumulation, folder=tmp_path)
+    assert one.pop("ranks") == 1
+    for state in two:
+        assert state.pop("ranks") == 2
+        torch.testing.assert_close(state, one, rtol=0, atol=1e-6)
 
 
 def test_the_same_sample_on_both_ranks_and_a_rank_without_any(ranks):
@@ -110,7 +132,7 @@ def test_without_a_group_each_rank_remembers_alone(ranks):
 def test_a_rank_that_does_not_take_part_ends_in_a_time_out_that_names_the_option(ranks):
     said, nothing = ranks("absent")
     assert nothing is None
-    assert "SocratesLoss waited in vain for the other ranks of its process_group" in said
+    assert "SocratesLoss" in said
     assert "process_group=None" in said
 
 
@@ -124,7 +146,9 @@ def test_autocast(ranks):
 @pytest.mark.parametrize("stream", [None, Stream(seed=1, epoch=2)])
 def test_parts_of_batches_are_those_of_the_whole_ones_bit_for_bit(kind, stream, tmp_path):
     pixels, labels = torch.randint(256, (7, 3, 9, 9), dtype=torch.uint8), torch.arange(7)
-    how: dict[str, Any] = {"size": 8, "scale": (0.2, 1.0)} if kind != "resident" else {"padding": 2, "degrees": 20.0}
+    how: dict[str, Any] = (
+        {"size": 8, "scale": (0.2, 1.0)} if kind != "resident" else {"padding": 2, "degrees": 20.0}
+    )
     transform = Transform((0.5,) * 3, (0.5,) * 3, flip=True, **how)
     split: Any = ResidentImages(pixels, labels, transform)
     if kind == "streamed":
@@ -133,7 +157,9 @@ def test_parts_of_batches_are_those_of_the_whole_ones_bit_for_bit(kind, stream, 
             Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
         split = StreamedImages(paths, labels, transform)
     order = torch.tensor([6, 2, 0, 4, 1])
-    parts = [list(Places(rank, 2).batches(split, 4, order, stream, first_step=0)) for rank in range(2)]
+    parts = [
+        list(Places(rank, 2).batches(split, 4, order, stream, first_step=0)) for rank in range(2)
+    ]
     for step, whole in enumerate(split.batches(4, order, stream)):
         first, second = (part[step] for part in parts)
         assert torch.equal(first.index, whole.index)
@@ -155,21 +181,30 @@ def test_a_split_that_gives_whole_batches_is_cut_and_so_are_mappings():
     assert batch.inputs["tokens"].tolist() == [3, 4]
     assert batch.inputs["mask"].shape == (2, 2)
     assert len(batch) == 5
-    with pytest.raises(ValueError, match="of a batch of 5 this process has 2 inputs, and the model gave 4 rows"):
+    with pytest.raises(ValueError, match=r"5 .*2 inputs, .*4 rows"):
         batch.whole(torch.zeros(4, 3))
 
 
 def test_devices_that_cannot_be_are_one_line(run_on_a_line, tmp_path, monkeypatch):
     words = ["train", "digits", "mlp", "ce", "--out", tmp_path]
-    assert run_on_a_line(*words, "--devices", 0) == (1, "error: devices must be a whole number of at least 1, got 0")
+    assert run_on_a_line(*words, "--devices", 0) == (
+        1,
+        "error: devices must be a whole number of at least 1, got 0",
+    )
     code, said = run_on_a_line(*words, "--devices", 2, "--minutes", 1)
     assert code == 1
-    assert "with several of them, give --epochs" in said
-    for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "0"}.items():
+    assert "--minutes" in said
+    assert "--epochs" in said
+    for name, value in {
+        "TORCHELASTIC_RUN_ID": "x",
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "RANK": "0",
+    }.items():
         monkeypatch.setenv(name, value)
     code, said = run_on_a_line(*words, "--devices", 3)
     assert code == 1
-    assert "torchrun started 2 processes, 3 devices on 1 machines were asked for" in said
+    assert "torchrun started 2 processes" in said
     assert not list(tmp_path.iterdir())
 
 
@@ -177,14 +212,17 @@ def test_processes_that_were_started_end_when_they_cannot_be_joined(monkeypatch)
     from lightning_fabric.plugins.environments import LightningEnvironment
 
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", "import time; time.sleep(600)"])
-    with pytest.raises(RuntimeError, match="in use"), _others_started(LightningEnvironment(), 3, 3) as started:
+    with (
+        pytest.raises(RuntimeError, match="in use"),
+        _others_started(LightningEnvironment(), 3, 3) as started,
+    ):
         raise RuntimeError("the address is in use")
     assert [process.wait() for process in started] == [-signal.SIGKILL] * 2
     assert "WORLD_SIZE" not in os.environ
 
 
 def test_a_process_group_that_is_none_is_refused():
-    with pytest.raises(ValueError, match=r"None or a torch\.distributed group, got 'all'"):
+    with pytest.raises(ValueError, match="got 'all'"):
         SocratesLoss(3, process_group="all")
     assert "process_group" not in repr(SocratesLoss(3))
 
@@ -195,7 +233,8 @@ CASES = [(name, OPTIONS.get(name, {})) for name in methods.METHODS]
 
 @pytest.fixture(scope="module")
 def trained(ranks, tmp_path_factory):
-    """The states after training by every method: on the first rank, on the second, and in one process."""
+    """The states after training by every method: on the first rank, on the second, and in one
+    process."""
     out = tmp_path_factory.mktemp("trained")
     two = ranks("train_each", out=out / "two", cases=CASES)
     return [*two, rank_cases.train_each(0, out / "one", CASES)]
@@ -205,6 +244,8 @@ OTHERS = [
     ("socrates", {"precision": "bf16-mixed"}), ("sat", {"precision": "bf16-mixed", "epochs": 1}),
     ("mc", {"model": "cnn"}), ("ccl_sc", {**OPTIONS["ccl_sc"], "model": "cnn"}),
     ("ce", {"choose": "nll"}), ("ce", {"frozen": True}),
+    ("socrates", {"clip_norm": 0.1}),
+    ("ce", {"clip_norm": 0.1, "frozen": True, "precision": "bf16-mixed"}),
 ]  # fmt: skip
 
 
@@ -221,10 +262,14 @@ STOPPED = [(name, OPTIONS.get(name, {})) for name in ("socrates", "ccl_sc", "mc"
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 2)])
-def test_a_run_that_was_stopped_amid_an_epoch_goes_on_with_any_number_of_ranks(ranks, trained, tmp_path, before, after):
+def test_a_run_that_was_stopped_amid_an_epoch_goes_on_with_any_number_of_ranks(
+    ranks, trained, tmp_path, before, after
+):
     def train(count, **options):
         options |= {"out": tmp_path, "cases": STOPPED}
-        return ranks("train_each", **options) if count == 2 else [rank_cases.train_each(0, **options)]
+        return (
+            ranks("train_each", **options) if count == 2 else [rank_cases.train_each(0, **options)]
+        )
 
     for states in train(before, stop_at=(1, 3)):
         assert [state["done"].tolist() for state in states] == [[1, 4]] * len(STOPPED)
@@ -247,10 +292,25 @@ def test_every_method_gives_the_state_of_one_process(trained, name):
     assert all((target != 1).all() for target in targets)
 
 
-WORDS = ["train", "digits", "mlp", "socrates", "--width", 8, "--num-train", 49, "--batch-size", 8, "--device", "cpu"]
+WORDS = [
+    "train",
+    "digits",
+    "mlp",
+    "socrates",
+    "--width",
+    8,
+    "--num-train",
+    49,
+    "--batch-size",
+    8,
+    "--device",
+    "cpu",
+]
 
 
-def test_the_command_stops_on_all_ranks_at_once_and_a_lost_rank_ends_it_with_one_line(start, tmp_path):
+def test_the_command_stops_on_all_ranks_at_once_and_a_lost_rank_ends_it_with_one_line(
+    start, tmp_path
+):
     words = [*WORDS, "--epochs", 100_000, "--out", tmp_path, "--devices", 2]
     process = start(*words)
     records = process.wait_for(lambda: list(tmp_path.glob("*/epochs.jsonl")))[0]
@@ -261,21 +321,26 @@ def test_the_command_stops_on_all_ranks_at_once_and_a_lost_rank_ends_it_with_one
     assert process.said().count("stopped: ") == 1
     wait_for(lambda: not alive(other))
     before = whole_lines(records)
-    assert f"{before} of 100000 epochs are done and saved" in process.said()
+    assert f"{before} of 100000 epochs" in process.said()
 
     process = start(*words)
     process.wait_for(lambda: whole_lines(records) > before)
     os.kill(next(iter(descendants(process.pid))), signal.SIGKILL)
     assert process.ended() == 1
     assert process.said().count("error: ") == 1
-    assert "another process of this run, of 2, is lost" in process.said()
-    assert "The same command goes on from the last checkpoint" in process.said()
+    assert re.search(r"another process .*\b2\b.*lost", process.said())
+    assert "checkpoint" in process.said()
     assert [path.name for path in tmp_path.rglob("lock")] == []
 
 
 def test_torchrun_gives_the_run_of_one_process(start, run, tmp_path):
     words = [*WORDS, "--epochs", 2]
-    torchrun = [importlib.import_module("torch.distributed.run").__file__, "--nproc-per-node", 2, "--standalone"]
+    torchrun = [
+        importlib.import_module("torch.distributed.run").__file__,
+        "--nproc-per-node",
+        2,
+        "--standalone",
+    ]
     process = start(*torchrun, "-m", "socrates.cli", *words, "--out", tmp_path / "two")
     assert run(*words, "--out", tmp_path / "one")[0] == 0
     assert process.ended() == 0, process.said()
@@ -288,4 +353,6 @@ def test_torchrun_gives_the_run_of_one_process(start, run, tmp_path):
         assert abs(here.logits - there.logits).max() < 1e-5  # each sample once, in its place
     for first, second in zip(one.epochs(), two.epochs(), strict=True):
         for key in first.values.keys() - {"seconds"}:
-            assert second.values[key] == pytest.approx(first.values[key], abs=1e-5, nan_ok=True), key
+            assert second.values[key] == pytest.approx(first.values[key], abs=1e-5, nan_ok=True), (
+                key
+            )

@@ -16,22 +16,23 @@ from processes import alive, wait_for
 
 from socrates import cluster
 from socrates.audit.measure import measure
-from socrates.audit.read import open_predictions
+from socrates.audit.predictions import open_predictions
 from socrates.engine.events import EpochDone, Failed, Finished
-from socrates.engine.guard import handled
 from socrates.engine.studies import ray as ray_engine
-from socrates.engine.studies.local import LocalEngine, Training, visible_gpus
+from socrates.engine.studies.local import LocalEngine, TrainingProcess, visible_gpus
 from socrates.engine.studies.ray import RayEngine
 from socrates.engine.studies.runs import finished_run, run_all
 from socrates.experiment import Experiment, Optimization, Part
+from socrates.processes import handled
 
 EPOCHS = 5
-# A method whose runs on the cluster write down where they are, and wait in their fourth epoch until they may go on.
+# A method whose runs on the cluster write down where they are, and wait in their fourth epoch until
+# they may go on.
 WAITING = """
 import os, pathlib, sys, time
 from socrates.methods import CrossEntropy
 
-sys.modules["socrates.engine.train"].SECONDS_BETWEEN_CHECKPOINTS = 0.0
+sys.modules["socrates.engine.saving"].SECONDS_BETWEEN_CHECKPOINTS = 0.0
 folder = pathlib.Path(__file__).parent
 
 class Waiting(CrossEntropy):
@@ -49,19 +50,27 @@ class Waiting(CrossEntropy):
 def experiments(count, epochs=EPOCHS, method="ce"):
     how = Optimization(epochs=epochs, batch_size=16)
     parts = Part("digits"), Part("mlp", width=16), Part(method)
-    return [Experiment(*parts, seed, num_train=100, optimization=how) for seed in range(1, count + 1)]
+    return [
+        Experiment(*parts, seed, num_train=100, optimization=how) for seed in range(1, count + 1)
+    ]
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
-    """A head without room for runs, and two machines with room for one each; all tests share a connection."""
+    """A head without room for runs, and two machines with room for one each; all tests share a
+    connection."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     folder = tmp_path_factory.mktemp("methods")
     (folder / "waiting.py").write_text(WAITING)
-    # A machine that was killed refuses to answer, which is noticed soon; one that is only slow has its time.
-    patience = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_timeout_ms": 60_000}
+    # A machine that was killed refuses to answer, which is noticed soon; one that is only slow has
+    # its time.
+    patience = {
+        "health_check_initial_delay_ms": 0,
+        "health_check_period_ms": 500,
+        "health_check_timeout_ms": 60_000,
+    }
     made = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 0, "include_dashboard": False, "_system_config": patience},
@@ -79,21 +88,34 @@ def machines(tmp_path_factory):
 
 def lines(folder):
     """Where and in which epoch tasks have been, by their process."""
-    return {path: [line.split() for line in path.read_text().splitlines()] for path in folder.glob("*.log")}
+    return {
+        path: [line.split() for line in path.read_text().splitlines()]
+        for path in folder.glob("*.log")
+    }
 
 
 @pytest.mark.slow
 def test_a_study_outlives_a_machine_and_has_the_numbers_of_the_local_engine(machines, tmp_path):
-    told, here = [], machines.ray.get_runtime_context().get_node_id()  # this process is lost with its machine
+    # this process is lost with its machine
+    told, here = [], machines.ray.get_runtime_context().get_node_id()
 
     def lose_one():
         try:
-            wait_for(lambda: [path[-1][1] for path in lines(machines.folder).values() if path] == ["3", "3"])
+            wait_for(
+                lambda: (
+                    [path[-1][1] for path in lines(machines.folder).values() if path] == ["3", "3"]
+                )
+            )
             others = [node for node in machines.nodes if node.node_id != here]
             others[-1].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
             lost = others[-1].node_id
-            there = [int(path.stem) for path, told in lines(machines.folder).items() if told[-1][0] == lost]
-            for pid in there:  # a machine takes its processes with it; these would live a little longer
+            there = [
+                int(path.stem)
+                for path, told in lines(machines.folder).items()
+                if told[-1][0] == lost
+            ]
+            # a machine takes its processes with it; these would live a little longer
+            for pid in there:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             wait_for(lambda: not any(map(alive, there)))
@@ -114,7 +136,9 @@ def test_a_study_outlives_a_machine_and_has_the_numbers_of_the_local_engine(mach
     for one, other in zip(over_there, here, strict=True):
         assert one.evaluation() == other.evaluation()
         name = f"predictions/test-{EPOCHS:04}.npz"
-        assert np.array_equal(np.load(one.directory / name)["logits"], np.load(other.directory / name)["logits"])
+        assert np.array_equal(
+            np.load(one.directory / name)["logits"], np.load(other.directory / name)["logits"]
+        )
 
 
 @pytest.mark.slow
@@ -125,7 +149,8 @@ def test_a_study_that_is_asked_to_end_saves_within_its_step(machines, tmp_path):
         if isinstance(event, EpochDone):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with handled([signal.SIGTERM], signal.SIG_DFL), pytest.raises(SystemExit) as stop:  # the test's cluster handles it
+    # the test's cluster handles it
+    with handled([signal.SIGTERM], signal.SIG_DFL), pytest.raises(SystemExit) as stop:
         run_all([wanted], tmp_path, engine="ray", tell=tell)
     assert stop.value.code == 128 + signal.SIGTERM
     (checkpoint,) = tmp_path.glob("*/checkpoint.pt")
@@ -137,11 +162,13 @@ def test_a_study_that_is_asked_to_end_saves_within_its_step(machines, tmp_path):
 def test_an_audit_on_a_cluster_finds_the_same_bits(machines, tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("socrates.audit.parquet.PART_ROWS", 64)
+    monkeypatch.setattr("socrates.audit.read.parquet.PART_ROWS", 64)
     generator = np.random.default_rng(0)
     logits = generator.normal(size=(500, 3))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    columns = {f"p{column}": probs[:, column] for column in range(3)} | {"label": generator.integers(0, 3, 500)}
+    columns = {f"p{column}": probs[:, column] for column in range(3)} | {
+        "label": generator.integers(0, 3, 500)
+    }
     columns["p0"][333] = np.nan
     parquet.write_table(pyarrow.table(columns), tmp_path / "found.parquet", row_group_size=50)
     monkeypatch.chdir(tmp_path)  # a path means the same on every machine
@@ -153,7 +180,7 @@ def test_an_audit_on_a_cluster_finds_the_same_bits(machines, tmp_path, monkeypat
         assert np.array_equal(one, other)
     assert np.array_equal(here.sample.values, there.sample.values)
     assert (here.bad, told[-1], len(told)) == (there.bad, 500, len(source.parts))
-    with pytest.raises(ValueError, match=r"^found.parquet: row 333 holds NaN"):
+    with pytest.raises(ValueError, match=r"^found\.parquet: row 333"):
         measure(source, engine="ray", strict=True)
     assert list(cluster.in_ray(dedent, [" a", " b", " c"], None)) == ["a", "b", "c"]
 
@@ -161,19 +188,17 @@ def test_an_audit_on_a_cluster_finds_the_same_bits(machines, tmp_path, monkeypat
 @pytest.mark.slow
 def test_a_cluster_without_room_is_one_line(machines, tmp_path, monkeypatch):
     monkeypatch.setattr(ray_engine, "SECONDS_FOR_ROOM", 0.0)
-    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_LOOKS", 0.1)
-    with pytest.raises(ValueError, match=r"no machine .* takes 1 CPU and 0.5 GPU: it has . CPU and 0 GPU"):
+    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_BEATS", 0.1)
+    with pytest.raises(ValueError, match=r"1 CPU .*0\.5 GPU"):
         RayEngine(tmp_path, accelerator="cuda", per_gpu=2).run(experiments(1), print)
 
 
 def test_no_ray_and_no_cluster_are_one_line_each(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(is_initialized=lambda: False))
-    with pytest.raises(
-        OSError, match=r"no Ray cluster at 127.0.0.1:1 \(.*refused.*\): start one, see docs/cluster.md$"
-    ):
+    with pytest.raises(OSError, match=r"127\.0\.0\.1:1 .*refused.*docs/cluster\.md$"):
         cluster.connected("127.0.0.1:1").__enter__()
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ImportError, match=r"needs the package ray: pip install 'socrates-loss\[ray\]'$"):
+    with pytest.raises(ImportError, match=r"'socrates-loss\[ray\]'$"):
         cluster.connected(None).__enter__()
 
 
@@ -184,19 +209,19 @@ def test_a_cluster_that_goes_is_noticed_and_not_waited_for(monkeypatch):
         wait=lambda tasks, timeout: ([], tasks),
         exceptions=types.SimpleNamespace(RayError=KeyError),
     )
-    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(cluster, "SECONDS_BETWEEN_BEATS", 0.0)
     monkeypatch.setattr(cluster, "SECONDS_UNTIL_GONE", 0.05)
-    with pytest.raises(ConnectionError, match="is gone; what was saved is safe: start it again, then the same command"):
-        cluster.Pulse(ray).wait("a task")
-    cluster.end(ray, ["a task"])  # cancels nothing: there is nobody to tell
+    with pytest.raises(ConnectionError):
+        cluster.Heartbeat(ray).wait("a task")
+    cluster.end_tasks(ray, ["a task"])  # cancels nothing: there is nobody to tell
 
 
 def test_what_ray_cannot_do_is_one_line(tmp_path):
-    with pytest.raises(ValueError, match="at least 1 run uses a GPU"):
+    with pytest.raises(ValueError, match="got 0"):
         RayEngine(tmp_path, per_gpu=0)
-    with pytest.raises(ValueError, match="choose the engine ray as well"):
+    with pytest.raises(ValueError, match="auto"):
         run_all([], tmp_path, address="auto")
-    with pytest.raises(ValueError, match="choose the engine ray as well"):
+    with pytest.raises(ValueError, match="auto"):
         measure(None, address="auto")
     assert RayEngine(tmp_path, accelerator="cuda", per_gpu=4).share({}) == {"CPU": 1, "GPU": 0.25}
     assert RayEngine(tmp_path, accelerator="auto").share({"CPU": 8.0}) == {"CPU": 1}
@@ -205,17 +230,19 @@ def test_what_ray_cannot_do_is_one_line(tmp_path):
 
 
 def test_each_run_has_a_gpu_of_its_own(monkeypatch, tmp_path):
-    engine = LocalEngine(tmp_path, accelerator="cuda", gpus=("0", "1", "GPU-7"))
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,GPU-7")
+    engine = LocalEngine(tmp_path, accelerator="cuda")
     assert engine.at_once == 3
     going = {}
     for place in range(3):
-        gpu = engine._gpu(going)
-        going[place] = Training(None, None, None, gpu)
+        gpu = engine._gpu(going.values())
+        going[place] = TrainingProcess(None, None, None, gpu)
     assert [training.gpu for training in going.values()] == ["0", "1", "GPU-7"]
     del going[1]
-    assert engine._gpu(going) == "1"
-    assert LocalEngine(tmp_path, accelerator="cuda", gpus=("0", "1"), per_gpu=2).at_once == 4
-    assert LocalEngine(tmp_path, gpus=())._gpu({}) is None
+    assert engine._gpu(going.values()) == "1"
+    assert LocalEngine(tmp_path, accelerator="cuda", per_gpu=2).at_once == 6
+    assert LocalEngine(tmp_path)._gpu([]) is None
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert LocalEngine(tmp_path, accelerator="auto").gpus == ("0", "1")
@@ -226,13 +253,15 @@ def test_each_run_has_a_gpu_of_its_own(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_process_sees_its_gpu_only(monkeypatch, tmp_path):
-    """Stand-in devices: what a process of each run reads from its environment, by a method that tells it."""
+    """Stand-in devices: what a process of each run reads from its environment, by a method that
+    tells it."""
     seen = tmp_path / "seen"
     seen.mkdir()
     (tmp_path / "telling.py").write_text(
         "import os, pathlib\n"
         "from socrates.methods import CrossEntropy\n"
-        f"pathlib.Path({str(seen)!r}, str(os.getpid())).write_text(os.environ['CUDA_VISIBLE_DEVICES'])\n"
+        f"pathlib.Path({str(seen)!r}, "
+        "str(os.getpid())).write_text(os.environ['CUDA_VISIBLE_DEVICES'])\n"
         "method = CrossEntropy\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -241,5 +270,6 @@ def test_a_process_sees_its_gpu_only(monkeypatch, tmp_path):
                    optimization=Optimization(epochs=1, batch_size=16))
         for seed in (1, 2)
     ]  # fmt: skip
-    LocalEngine(tmp_path / "runs", processes=2, gpus=("4", "6")).run(wanted, lambda event: None)
+    monkeypatch.setattr(LocalEngine, "gpus", ("4", "6"))
+    LocalEngine(tmp_path / "runs", processes=2).run(wanted, lambda event: None)
     assert {path.read_text() for path in seen.iterdir()} == {"4", "6"}

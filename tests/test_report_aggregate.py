@@ -1,18 +1,27 @@
-"""Reading and grouping run directories: what is whole is read, what is not is listed with a reason."""
+"""Reading and grouping run directories: what is whole is read, what is not is listed with a
+reason."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
 from report_runs import experiment, make_run
 
 from socrates.cli.report import Report, run_report
-from socrates.experiment import Part
-from socrates.report.aggregate import TOLD_ELSEWHERE, find_runs, group_runs, labels, method_label, read_run, read_runs
+from socrates.experiment import Part, resolve
+from socrates.paper.compare import published
+from socrates.report.aggregate import (
+    find_runs,
+    group_runs,
+    read_run,
+    read_runs,
+)
+from socrates.report.labels import SAID_ELSEWHERE, labels, method_label
 from socrates.report.statistics import mean_std
 from socrates.report.write import write_report
 
@@ -50,7 +59,11 @@ def test_values_and_curves_are_one_row_a_run(tmp_path):
 def test_a_model_without_unknown_class_has_one_reading(tmp_path):
     evaluation = read_run(make_run(tmp_path, experiment("ce"))).evaluation
     assert not evaluation.unknown_class
-    assert evaluation.values("none", "test", "spread") == evaluation.values("none", "test", "answer") != {}
+    assert (
+        evaluation.values("none", "test", "spread")
+        == evaluation.values("none", "test", "answer")
+        != {}
+    )
     assert evaluation.values("readout", "test", "answer") == {}
 
 
@@ -89,7 +102,13 @@ def test_collapse_is_carried_on(tmp_path):
 
 
 def test_options_that_many_variants_share_are_in_the_title_and_not_in_the_labels(tmp_path):
-    names = ["socrates", "socrates:no-beta", "socrates:no-focal", "socrates:no-target", "socrates:beta-fixed"]
+    names = [
+        "socrates",
+        "socrates:no-beta",
+        "socrates:no-focal",
+        "socrates:no-target",
+        "socrates:beta-fixed",
+    ]
     for name in names:
         make_run(tmp_path, experiment(name, gamma=3.0, alpha=0.999))
     for weight in (0.1, 0.2, 0.3, 0.4):
@@ -103,7 +122,9 @@ def test_options_that_many_variants_share_are_in_the_title_and_not_in_the_labels
 
 def test_labels_tell_apart_what_the_method_does_not():
     one = experiment("focal", gamma=2.0)
-    faster = dataclasses.replace(one, optimization=dataclasses.replace(one.optimization, learning_rate=0.5))
+    faster = dataclasses.replace(
+        one, optimization=dataclasses.replace(one.optimization, learning_rate=0.5)
+    )
     assert labels([one, faster]) == ["Focal, learning_rate 0.1", "Focal, learning_rate 0.5"]
     assert labels([one]) == ["Focal"]
     assert labels([one, experiment("focal", gamma=1.0)]) == ["Focal γ=2", "Focal γ=1"]
@@ -111,22 +132,71 @@ def test_labels_tell_apart_what_the_method_does_not():
     assert method_label(outside) == "package.module loss E_s=3"
 
 
+def calls_during(work, function=None):
+    """Count the Python calls of a function, or of any function, while `work` runs."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        if event == "call" and function in (None, frame.f_code):
+            count += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_report_resolves_each_run_once(tmp_path):
+    for method in ("ce", "socrates"):
+        for seed in (1, 2):
+            make_run(tmp_path / "runs", experiment(method, seed, epochs=3))
+
+    def report():
+        write_report(
+            tmp_path / "runs", tmp_path / "out", command=lambda run: "", published=published
+        )
+
+    assert calls_during(report, resolve.__code__) == 4
+
+
+def test_the_work_for_labels_grows_with_the_number_of_variants():
+    variants = [
+        resolve(experiment("socrates", gamma=float(gamma), alpha=alpha))
+        for gamma in range(100)
+        for alpha in (0.9, 0.99)
+    ]
+    assert len({*labels(variants)}) == 200
+    few, many = (calls_during(lambda n=n: labels(variants[:n])) for n in (50, 200))
+    assert many < 4.1 * few
+
+
 def test_every_field_of_an_experiment_is_told_by_its_label_or_its_setting():
     """Two of one label would share a column of every table and a line of every chart."""
     one = experiment("ce")
     others = [
         dataclasses.replace(one, **{name: value})
-        for name, value in (("choose", "ece"), ("certify", 0.05), ("start", "0123456789abcdef"), ("num_bins", 10))
+        for name, value in (
+            ("choose", "ece"),
+            ("certify", 0.05),
+            ("start", "0123456789abcdef"),
+            ("num_bins", 10),
+        )
     ]
     found = labels([one, *others])
     assert len({*found}) == 5
     assert found[3] == "CE, num_bins 15, choose last, certify None, start 01234567"
-    told = {*vars(one)} - {*TOLD_ELSEWHERE}
+    told = {*vars(one)} - {*SAID_ELSEWHERE}
     assert told == {"num_bins", "keep_every", "precision", "choose", "certify", "start"}
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"), [([1.0, 2.0, 6.0], (3.0, np.sqrt(7))), ([4.0], (4.0, np.nan)), ([], (np.nan, np.nan))]
+    ("values", "expected"),
+    [([1.0, 2.0, 6.0], (3.0, np.sqrt(7))), ([4.0], (4.0, np.nan)), ([], (np.nan, np.nan))],
 )
 def test_mean_and_sample_deviation(values, expected):
     np.testing.assert_allclose(mean_std(np.array(values)), expected)
@@ -158,44 +228,98 @@ def remove(name):
 DAMAGES = {
     "experiment empty": (write("experiment.json", ""), "experiment.json is damaged"),
     "experiment truncated": (cut("experiment.json", 50), "experiment.json is damaged"),
-    "logits truncated": (cut("predictions/test-0006.npz", 400), "test-0006.npz is missing or cut short"),
-    "logits gone": (lambda directory: (directory / "predictions/val-0006.npz").unlink(), "val-0006.npz is missing"),
-    "evaluation with empty results": (edit("evaluation.json", lambda v: v.update(results={})), "has no results"),
+    "logits truncated": (
+        cut("predictions/test-0006.npz", 400),
+        "test-0006.npz is missing or cut short",
+    ),
+    "logits gone": (
+        lambda directory: (directory / "predictions/val-0006.npz").unlink(),
+        "val-0006.npz is missing",
+    ),
+    "evaluation with empty results": (
+        edit("evaluation.json", lambda v: v.update(results={})),
+        "has no results",
+    ),
     "experiment a list": (write("experiment.json", "[1, 2]"), "damaged .TypeError"),
     "experiment a number": (write("experiment.json", "5"), "damaged .TypeError"),
-    "experiment of another version": (edit("experiment.json", lambda v: v.pop("seed")), "'seed'. are missing"),
-    "dataset a string": (edit("experiment.json", lambda v: v.update(dataset="digits")), "damaged .TypeError"),
-    "dataset without name": (edit("experiment.json", lambda v: v["dataset"].pop("name")), "damaged .KeyError: 'name'"),
-    "method a number": (edit("experiment.json", lambda v: v["method"].update(name=3)), "experiment.json is damaged"),
-    "option a list": (edit("experiment.json", lambda v: v["method"]["options"].update(a=[1])), "unhashable"),
+    "experiment of another version": (
+        edit("experiment.json", lambda v: v.pop("seed")),
+        "'seed'. are missing",
+    ),
+    "dataset a string": (
+        edit("experiment.json", lambda v: v.update(dataset="digits")),
+        "damaged .TypeError",
+    ),
+    "dataset without name": (
+        edit("experiment.json", lambda v: v["dataset"].pop("name")),
+        "damaged .KeyError: 'name'",
+    ),
+    "method a number": (
+        edit("experiment.json", lambda v: v["method"].update(name=3)),
+        "experiment.json is damaged",
+    ),
+    "option a list": (
+        edit("experiment.json", lambda v: v["method"]["options"].update(a=[1])),
+        "unhashable",
+    ),
     "seed a string": (edit("experiment.json", lambda v: v.update(seed="1")), "whole"),
     "subset a string": (edit("experiment.json", lambda v: v.update(num_train="many")), "whole"),
-    "epochs a string": (edit("experiment.json", lambda v: v["optimization"].update(epochs="6")), "whole"),
+    "epochs a string": (
+        edit("experiment.json", lambda v: v["optimization"].update(epochs="6")),
+        "whole",
+    ),
     "no epochs": (remove("epochs.jsonl"), "0 lines"),
     "epochs empty": (write("epochs.jsonl", ""), "0 lines"),
     "epochs truncated": (cut("epochs.jsonl", 900), "lines that are not those of epochs 1 to 6"),
-    "epochs damaged": (write("epochs.jsonl", '{"epoch": 1}\n{"epo\n{"epoch": 3}\n'), "line 2 is damaged"),
-    "epochs not text": (lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"), "epochs.jsonl, line 1 is damaged"),
+    "epochs damaged": (
+        write("epochs.jsonl", '{"epoch": 1}\n{"epo\n{"epoch": 3}\n'),
+        "line 2 is damaged",
+    ),
+    "epochs not text": (
+        lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"),
+        "epochs.jsonl, line 1 is damaged",
+    ),
     "epochs of lists": (write("epochs.jsonl", "[1]\n" * 6), "line 1 is damaged"),
     "epochs of numbers": (write("epochs.jsonl", "1\n" * 6), "line 1 is damaged"),
-    "epochs without epoch": (write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6), "is no record of an epoch"),
-    "epochs of words": (write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'), "must be numbers"),
-    "epochs too large": (write("epochs.jsonl", '{"epoch": 1' + "0" * 400 + "}\n"), "damaged .OverflowError"),
+    "epochs without epoch": (
+        write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6),
+        "is not a record of an epoch",
+    ),
+    "epochs of words": (
+        write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'),
+        "must be numbers",
+    ),
+    "epochs too large": (
+        write("epochs.jsonl", '{"epoch": 1' + "0" * 400 + "}\n"),
+        "damaged .OverflowError",
+    ),
     "no evaluation": (remove("evaluation.json"), "evaluation.json is not there"),
     "evaluation truncated": (cut("evaluation.json", 500), "evaluation.json is damaged"),
     "evaluation a list": (write("evaluation.json", "[]"), "it has no epoch"),
     "evaluation a number": (write("evaluation.json", "3"), "it has no epoch"),
-    "evaluation without results": (edit("evaluation.json", lambda v: v.pop("results")), "it has no results"),
-    "results a list": (edit("evaluation.json", lambda v: v.update(results=[1])), "not by scaler, split"),
-    "split a list": (edit("evaluation.json", lambda v: v["results"]["none"].update(test=[1])), "not by scaler, split"),
+    "evaluation without results": (
+        edit("evaluation.json", lambda v: v.pop("results")),
+        "it has no results",
+    ),
+    "results a list": (
+        edit("evaluation.json", lambda v: v.update(results=[1])),
+        "not by scaler, split",
+    ),
+    "split a list": (
+        edit("evaluation.json", lambda v: v["results"]["none"].update(test=[1])),
+        "not by scaler, split",
+    ),
     "metric a word": (
         edit("evaluation.json", lambda v: v["results"]["none"]["test"]["answer"].update(ece="low")),
         "ece are not numbers",
     ),
-    "evaluated epoch a word": (edit("evaluation.json", lambda v: v.update(epoch="last")), "epoch is 'last'"),
+    "evaluated epoch a word": (
+        edit("evaluation.json", lambda v: v.update(epoch="last")),
+        "epoch is 'last'",
+    ),
     "not finished": (remove("finished.json"), "unfinished: 6 of 6 epochs are done"),
     "finished truncated": (cut("finished.json", 3), "finished.json is damaged"),
-    "finished a list": (write("finished.json", "[]"), "is no summary of a run"),
+    "finished a list": (write("finished.json", "[]"), "is not a summary of a run"),
 }
 
 
@@ -214,7 +338,8 @@ def test_damage_is_listed_and_never_fatal(tmp_path, name):
 
 
 def flip(path, at):
-    """Change a byte within the data of a zip file, which its checksum notices and its index does not."""
+    """Change a byte within the data of a zip file, which its checksum notices and its index does
+    not."""
     content = bytearray(path.read_bytes())
     content[at] ^= 64
     path.write_bytes(content)
@@ -263,8 +388,13 @@ def test_unfinished_runs_say_how_far_they_came(tmp_path):
 
 def test_a_diverged_run_is_read_with_numbers_missing(tmp_path):
     directory = make_run(tmp_path, experiment("ce"))
-    edit("evaluation.json", lambda value: value.update(results={}, skipped={"none": "diverged"}))(directory)
-    lines = [json.dumps({"epoch": epoch, "val_ece": None, "collapsed": "no"}) + "\n" for epoch in range(1, 7)]
+    edit("evaluation.json", lambda value: value.update(results={}, skipped={"none": "diverged"}))(
+        directory
+    )
+    lines = [
+        json.dumps({"epoch": epoch, "val_ece": None, "collapsed": "no"}) + "\n"
+        for epoch in range(1, 7)
+    ]
     write("epochs.jsonl", "".join(lines))(directory)
     ((group,),) = group_runs(read_all(tmp_path)[0]).values()
     assert np.isnan(group.values("ece")).all()
@@ -273,8 +403,13 @@ def test_a_diverged_run_is_read_with_numbers_missing(tmp_path):
 
 
 def test_find_runs_goes_down_folders_and_names_what_is_none(tmp_path):
-    one, other = make_run(tmp_path / "a", experiment("ce")), make_run(tmp_path / "b" / "c", experiment("ce"))
-    assert find_runs(tmp_path) == find_runs([tmp_path / "a", str(tmp_path / "b"), one]) == [one, other]
+    one, other = (
+        make_run(tmp_path / "a", experiment("ce")),
+        make_run(tmp_path / "b" / "c", experiment("ce")),
+    )
+    assert (
+        find_runs(tmp_path) == find_runs([tmp_path / "a", str(tmp_path / "b"), one]) == [one, other]
+    )
     assert find_runs(one) == [one]
-    with pytest.raises(FileNotFoundError, match="is no folder: give a run directory"):
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path / 'd'} "):
         find_runs(tmp_path / "d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
@@ -10,16 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from socrates import metrics
 from socrates.cli.report import show_answers
 from socrates.experiment import Part
 from socrates.records import Evaluation
 from socrates.report.answer import answer, at_floor, differences, lines_of, over_settings
+from socrates.report.page import page_data
 from socrates.report.results import Results
-from socrates.report.vocabulary import GLOSSARY, METHODS, METRICS, SCALERS
+from socrates.report.vocabulary import METHODS, METRICS, glossary_terms, study_scalers
 
 
-def measured(label, eces, accuracies=None, *, method="ce", scaled=0.5, floor=0.01, collapses=None, seeds=None):
-    """A method that measured so on each seed, and so many times that ECE after temperature scaling."""
+def measured(
+    label, eces, accuracies=None, *, method="ce", scaled=0.5, floor=0.01, collapses=None, seeds=None
+):
+    """A method that measured so on each seed, and so many times that ECE after temperature
+    scaling."""
     evaluations = []
     for place, ece in enumerate(eces):
         accuracy = accuracies[place] if accuracies else 0.9
@@ -28,7 +34,9 @@ def measured(label, eces, accuracies=None, *, method="ce", scaled=0.5, floor=0.0
         if scaled:
             results["temperature"] = {"test": {"plain": {**values, "ece": scaled * ece}}}
         evaluations.append(Evaluation(150, 15, unknown_class=False, results=results))
-    return Results(label, Part(method), evaluations, seeds or range(1, 1 + len(eces)), collapses or {})
+    return Results(
+        label, Part(method), evaluations, seeds or range(1, 1 + len(eces)), collapses or {}
+    )
 
 
 CE = measured("CE", [0.050, 0.053, 0.049, 0.052, 0.051], scaled=0.95)
@@ -46,7 +54,7 @@ def test_rows_are_methods_as_trained_and_after_temperature_scaling():
 
 
 def test_a_method_with_an_unknown_class_has_its_readout():
-    table = {name: {"test": {"answer": {"ece": 0.02, "accuracy": 0.9}}} for name in SCALERS}
+    table = {name: {"test": {"answer": {"ece": 0.02, "accuracy": 0.9}}} for name in study_scalers()}
     one = Results("SAT", Part("sat"), [Evaluation(1, 15, unknown_class=True, results=table)])
     assert {line.label for line in lines_of([one])} == {"SAT", "SAT + TS", "SAT + RS"}
 
@@ -54,26 +62,55 @@ def test_a_method_with_an_unknown_class_has_its_readout():
 def test_a_single_winner():
     made = answer([CE, FOCAL])
     assert made.headline == "Focal is the best calibrated."
-    assert "Focal measures the lowest calibration error (ECE), 2.06 %" in made.sentences[0]
+    assert "Focal measures the lowest calibration error (ECE), 2.06%" in made.sentences[0]
     assert "1.06 points of it are more than chance" in made.sentences[0]
-    assert "As trained, Focal measures 3.04 points less than CE (95 % " in made.sentences[1]
-    assert made.sentences[2].startswith("Accuracy does not separate any of them (all within 0.00 points")
-    assert made.verdict == "5 seeds, paired, corrected for 3 comparisons: every other ECE is higher beyond seed noise."
+    assert "As trained, Focal measures 3.04 points less than CE (95% " in made.sentences[1]
+    assert made.sentences[2].startswith(
+        "Accuracy does not separate any of them (all within 0.00 points"
+    )
+    assert (
+        made.verdict
+        == "5 seeds, paired, corrected for 3 comparisons: every other ECE is higher beyond seed "
+        "noise."
+    )
 
 
 def test_a_group_that_cannot_be_told_apart():
     twin = measured("Brier", [0.021, 0.019, 0.022, 0.020, 0.021], method="brier", scaled=None)
     made = answer([CE, measured("Focal", [0.020, 0.021, 0.019, 0.023, 0.020], scaled=None), twin])
     assert made.headline == "Brier or Focal is the best calibrated."
-    assert made.verdict.endswith("2 of 4 cannot be told from the lowest ECE.")
+    assert made.verdict.endswith("2 of 4 may have the lowest ECE.")
+
+
+def test_calibrated_methods_of_different_accuracy_are_not_ranked():
+    """Perfect calibration on one test set: the more accurate method has the lower ECE, and so has
+    its floor."""
+    rng = np.random.default_rng(0)
+    members = []
+    for label, shape in (("sharp", 12.0), ("blunt", 2.0)):
+        evaluations = []
+        for _ in range(5):
+            confidence = rng.beta(shape, 1.0, 1000)
+            top = {"confidence": confidence, "correct": rng.random(1000) < confidence}
+            values = {"ece": metrics.ece(**top), "accuracy": top["correct"].mean()}
+            values["ece_floor"] = metrics.floor(metrics.ece, confidence=confidence)
+            evaluations.append(Evaluation(1, 15, False, {"none": {"test": {"plain": values}}}))
+        members.append(Results(label, Part("ce"), evaluations, range(1, 6)))
+    sharp, blunt = lines_of(members)
+    assert differences([sharp, blunt], 0)[1][0].words == "worse"  # the ECE alone
+    assert (sharp.leader, blunt.leader) == (True, True)
+    made = answer(members)
+    page = json.dumps(page_data({"digits": members}, {"digits": made}))
+    assert not re.search("(best|better) calibrated", f"{made} {page}")
+    assert "sharp and blunt" in made.headline
 
 
 def test_as_well_as_this_test_set_can_show():
     made = answer([measured("CE", [0.010, 0.012, 0.009, 0.011, 0.010], floor=0.011, scaled=None)])
-    assert made.headline == "CE measures an ECE of 1.04 %."
+    assert made.headline == "CE measures an ECE of 1.04%."
     assert "as well calibrated as this test set can show" in made.sentences[0]
     assert "lowest" not in made.sentences[0]
-    assert made.sentences[1].startswith("Its accuracy is 90.00 %")
+    assert made.sentences[1].startswith("Its accuracy is 90.00%")
     assert made.verdict == "5 seeds; there is nothing to compare it with."
 
 
@@ -81,7 +118,7 @@ def test_accuracy_that_is_paid():
     sharp = measured("CE", [0.05, 0.053, 0.049, 0.052], [0.95, 0.951, 0.949, 0.952])
     dull = measured("Focal", [0.02, 0.021, 0.019, 0.023], [0.90, 0.902, 0.899, 0.903], scaled=None)
     words = answer([sharp, dull]).sentences[-1]
-    assert words.startswith("Focal pays in accuracy: 90.10 %, 4.95 points below CE")
+    assert words.startswith("Focal pays in accuracy: 90.10%, 4.95 points below CE")
 
 
 def test_two_seeds_of_many_cannot_tell():
@@ -96,7 +133,7 @@ def test_one_seed_says_nothing_about_seeds():
     assert made.headline == "Focal measured the lowest ECE, on one seed."
     assert made.verdict == "One seed: nothing can be said about other seeds."
     text = " ".join(made.sentences)
-    assert "95 %" not in text
+    assert "95%" not in text
     assert "p =" not in text
     assert "noise" not in text
     assert math.isnan(made.lines[0].ece.low)
@@ -117,11 +154,19 @@ def test_a_collapsed_method_comes_last_and_is_named_nowhere():
 def test_settings_share_a_sentence():
     one, other = answer([CE, FOCAL]), answer([FOCAL])
     assert over_settings({"a": one}) == ""
-    assert over_settings({"a": one, "b": other}) == "Focal is among the best calibrated in all 2 settings."
+    assert (
+        over_settings({"a": one, "b": other})
+        == "Focal is among the best calibrated in all 2 settings."
+    )
     lower = measured("CE", [0.010, 0.011, 0.010, 0.012, 0.011], scaled=None)
     mixed = over_settings({"a": one, "b": other, "c": answer([lower, FOCAL])})
-    assert mixed == "Focal is among the best calibrated in 2 of 3 settings, more often than any other."
-    assert over_settings({"a": answer([]), "b": answer([])}) == "No method can be ranked in any of the 2 settings."
+    assert (
+        mixed == "Focal is among the best calibrated in 2 of 3 settings, more often than any other."
+    )
+    assert (
+        over_settings({"a": answer([]), "b": answer([])})
+        == "No method can be ranked in any of the 2 settings."
+    )
 
 
 def test_the_terminal_says_all_of_one_setting_and_the_headlines_of_several(capsys):
@@ -149,7 +194,11 @@ def test_for_any_numbers(given_methods):
         eces = (level * random.uniform(0.5, 1.5, n)).tolist()
         bad = {1: "why"} if collapsed else {}
         accuracies = random.uniform(0.5, 1.0, n).tolist()
-        members.append(measured(f"<{place}>", eces, accuracies, method="focal" if place else "ce", collapses=bad))
+        members.append(
+            measured(
+                f"<{place}>", eces, accuracies, method="focal" if place else "ce", collapses=bad
+            )
+        )
     made = answer(members)
     sound = [line for line in made.lines if not line.collapsed]
     assert len(made.headline) < 90
@@ -160,25 +209,37 @@ def test_for_any_numbers(given_methods):
         return
     assert sound[0].leader
     assert 1 <= len(made.sentences) <= 3
-    assert all(f"<{place}>" not in made.headline for place, one in enumerate(given_methods) if one[0])
+    assert all(
+        f"<{place}>" not in made.headline for place, one in enumerate(given_methods) if one[0]
+    )
     for ece, accuracy in differences(sound, 0)[1:]:
         for one, spec in ((ece, METRICS["ece"]), (accuracy, METRICS["accuracy"])):
-            assert (one.words in ("better", "worse")) == (one.p < 0.05) == (one.low > 0 or one.high < 0)
+            assert (
+                (one.words in ("better", "worse"))
+                == (one.p < 0.05)
+                == (one.low > 0 or one.high < 0)
+            )
             assert one.words != "better" or (one.mean > 0) == spec.larger_is_better
     best = sound[0]
     assert at_floor(best) == ("as well calibrated" in made.sentences[0])
-    assert f"{np.mean(list(best.by_seed(METRICS['ece']).values())):.2f} %" in made.sentences[0]
+    assert f"{np.mean(list(best.by_seed(METRICS['ece']).values())):.2f}%" in made.sentences[0]
 
 
 def test_every_printed_name_is_explained_once():
-    assert {metric.short for metric in METRICS.values()} <= GLOSSARY.keys()
-    assert {*METHODS.values()} | {one.short for one in SCALERS.values() if one.short} <= GLOSSARY.keys()
-    assert (GLOSSARY["Brier"].long, GLOSSARY["Brier score"].direction) == ("Brier loss", "lower is better")
-    assert all(term.long and re.match(r"\S.*[^.]$", term.meaning) for term in GLOSSARY.values())
+    glossary = glossary_terms()
+    assert {metric.symbol for metric in METRICS.values()} <= glossary.keys()
+    assert {*METHODS.values()} | {
+        words.short for words in study_scalers().values() if words.short
+    } <= glossary.keys()
+    assert (glossary["Brier"].long, glossary["Brier score"].direction) == (
+        "Brier loss",
+        "lower is better",
+    )
+    assert all(term.long and re.match(r"\S.*[^.]$", term.meaning) for term in glossary.values())
 
 
 def test_a_winner_of_one_seed_among_others_of_many_is_none():
     made = answer([CE, measured("Lucky", [0.004], scaled=None)])
-    assert made.headline == "Lucky measured the lowest ECE, on one seed: nothing can be told from it."
+    assert made.headline.startswith("Lucky measured the lowest ECE, on one seed")
     assert made.verdict == "1 to 5 seeds: train Lucky with more of them to compare it."
     assert all(line.leader for line in made.lines)

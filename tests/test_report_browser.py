@@ -1,4 +1,5 @@
-"""The report's page in a real browser: nothing breaks, nothing is fetched, and every control changes what is shown."""
+"""The report's page in a real browser: nothing breaks, nothing is fetched, and every control
+changes what is shown."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from report_runs import experiment, make_run
 
 from socrates import pareto
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
+from socrates.report.answer import answers_of
 from socrates.report.page import page_data, write_page
 
 ARGUMENTS = [
@@ -41,18 +43,23 @@ SECTIONS = (
 )
 SERIOUS = ("serious", "critical")
 
-# Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text outside its drawing.
+# Text that is cut off or sticks out of the page, leaving out what may scroll; and chart text
+# outside its drawing.
 MISFITS = """() => {
   const found = [];
   const root = document.documentElement;
-  if (root.scrollWidth > root.clientWidth) found.push(`page ${root.scrollWidth} > ${root.clientWidth}`);
-  const tags = "h1,h2,p,li,b,span,small,button,label,dt,dd,figcaption,summary,code,pre,a,th,td,output";
+  if (root.scrollWidth > root.clientWidth) \
+found.push(`page ${root.scrollWidth} > ${root.clientWidth}`);
+  const tags = "h1,h2,p,li,b,span,small,button,label,dt,dd,figcaption,summary,code,\
+pre,a,th,td,output";
   for (const node of document.querySelectorAll(tags)) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    const own = [...node.childNodes].some((child) => \
+child.nodeType === 3 && child.textContent.trim());
     const box = node.getBoundingClientRect();
     if (!own || box.width === 0 || node.closest("[hidden], .heard, .summary")) continue;
     const cut = node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1;
-    const out = !node.closest(".scroll, .legend") && (box.right > root.clientWidth + 1 || box.left < -1);
+    const out = !node.closest(".scroll, .legend") && \
+(box.right > root.clientWidth + 1 || box.left < -1);
     if (cut || out) found.push(`${node.tagName} ${node.textContent.trim().slice(0, 60)}`);
   }
   for (const chart of document.querySelectorAll(".chart")) {
@@ -62,7 +69,8 @@ MISFITS = """() => {
       if (box.width === 0) continue;
       const beside = box.left < frame.left - 1 || box.right > frame.right + 1;
       if (beside || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-        found.push(`${chart.dataset.chart} ${text.textContent} ${box.left - frame.left} ${box.right - frame.right}`);
+        found.push(`${chart.dataset.chart} ${text.textContent} \
+${box.left - frame.left} ${box.right - frame.right}`);
     }
   }
   return found;
@@ -73,7 +81,8 @@ SETTLED = """() => new Promise((settled) => {
   let before = "";
   let same = 0;
   const look = () => {
-    const boxes = [...document.querySelectorAll("body *")].map((node) => node.getBoundingClientRect());
+    const boxes = [...document.querySelectorAll("body *")].map((node) => \
+node.getBoundingClientRect());
     const now = boxes.map((box) => `${box.x} ${box.y} ${box.width} ${box.height}`).join();
     same = now === before ? same + 1 : 0;
     before = now;
@@ -98,7 +107,12 @@ def file(tmp_path_factory):
     runs, _ = read_runs(find_runs(root / "runs"))
     settings = group_runs(runs)
     skipped = [Skipped(root / f"run{EVIL}", "unfinished: 3 of 30 epochs are done")]
-    data = page_data(settings, skipped, command=lambda asked: f"socrates train digits {asked.method.name}")
+    data = page_data(
+        settings,
+        answers_of(settings),
+        skipped,
+        command=lambda asked: f"socrates train digits {asked.method.name}",
+    )
     write_page(root / "index.html", data, "A report", "Laptop scale.")
     return root / "index.html"
 
@@ -175,12 +189,17 @@ def test_answer_and_tables_wait_for_no_script(browser, file):
     page = browser.new_page(java_script_enabled=False)
     page.goto(file.as_uri())
     assert page.locator("h1").is_visible()
-    assert page.locator("#forest tbody tr").count() == page.locator("#forest tr .dot").count() / 2 == 10
+    assert (
+        page.locator("#forest tbody tr").count()
+        == page.locator("#forest tr .dot").count() / 2
+        == 10
+    )
     assert page.locator("#forest .strip").first.is_visible()
     assert page.locator("#overview-table tbody tr").count() == 4
     assert page.locator("#differences-table tbody tr").count() == 6
     assert page.locator("#run-list details").count() == 12
-    assert page.locator(".summary:visible").count() == page.locator(".chart").count()  # words in the place of charts
+    # words in the place of charts
+    assert page.locator(".summary:visible").count() == page.locator(".chart").count()
     for dead in (".chart", "#play", "#theme", ".legend button", "#reading", "#log"):
         assert page.locator(f"{dead}:visible").count() == 0
     page.close()
@@ -189,13 +208,20 @@ def test_answer_and_tables_wait_for_no_script(browser, file):
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
 def test_the_first_screen_answers(browser, file, width, height):
     with opened(browser, file, width, height) as page:
-        for part in ("h1", ".verdict", "#forest tbody tr:first-child", "#forest tbody tr:nth-child(8)"):
+        for part in (
+            "h1",
+            ".verdict",
+            "#forest tbody tr:first-child",
+            "#forest tbody tr:nth-child(8)",
+        ):
             box = page.locator(part).bounding_box()
             assert 0 <= box["y"] < box["y"] + box["height"] <= height, part
 
 
 def test_a_row_that_is_pointed_at_is_highlighted_everywhere(page):
-    opacities = "document.querySelector('[data-chart=final]').data.map(one => [one.meta, one.opacity ?? 1])"
+    opacities = (
+        "document.querySelector('[data-chart=final]').data.map(one => [one.meta, one.opacity ?? 1])"
+    )
     page.evaluate("refreshAll()")
     row = page.locator("#forest tr[data-line]").nth(1)
     method = int(row.get_attribute("data-method"))
@@ -230,10 +256,12 @@ def test_the_front_is_that_of_the_methods_shown_and_axes_stay(page):
     page.evaluate("refreshAll()")
     ringed = """document.querySelector('[data-chart=final]').data
       .filter(one => one.role === 'end' && one.marker.line.width === 2).map(one => one.meta)"""
-    ranges = """[...document.querySelectorAll('.chart')].map(node => Object.entries(node._fullLayout)
+    ranges = """[...document.querySelectorAll('.chart')].map(\
+node => Object.entries(node._fullLayout)
       .filter(([name]) => /^[xy]axis/.test(name))
       .map(([name, axis]) => axis.range.map(end => end.toFixed(6)).join()))"""
-    ends = """document.querySelector('[data-chart=final]').data.filter(one => one.role === 'end' && !one.loose)
+    ends = """document.querySelector('[data-chart=final]').data\
+.filter(one => one.role === 'end' && !one.loose)
       .map(one => [one.customdata[0][0], one.customdata[0][1], one.meta])"""
     front, axes = page.evaluate(ringed), page.evaluate(ranges)
     button = page.locator(f"#pareto .legend button[data-method='{front[0]}']")
@@ -241,7 +269,9 @@ def test_the_front_is_that_of_the_methods_shown_and_axes_stay(page):
     page.evaluate("refreshAll()")
     left = page.evaluate(ends)
     assert front[0] not in [method for *_, method in left]
-    assert {*page.evaluate(ringed)} == {method for *_, method in pareto.front(left, key=lambda end: tuple(end[:2]))}
+    assert {*page.evaluate(ringed)} == {
+        method for *_, method in pareto.front(left, key=lambda end: tuple(end[:2]))
+    }
     assert page.evaluate(ranges) == axes
     button.click()
 
@@ -253,7 +283,9 @@ def test_axe_finds_nothing_serious(page, shade):
     page.evaluate("refreshAll()")
     found = axe.Axe().run(page).response["violations"]
     page.locator("#theme input[value=auto]").check(force=True)
-    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS] == []
+    assert [
+        (one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS
+    ] == []
 
 
 def test_names_are_text_and_never_markup(page):
@@ -264,13 +296,17 @@ def test_names_are_text_and_never_markup(page):
 def test_every_chart_can_be_drawn(page):
     page.evaluate("refreshAll()")
     charts = page.locator(".chart").count()
-    assert charts == 2 + 4 + 6 + 2 + 5 + 1  # plane, reliability, curves, evolution, unknown, scaling
+    # plane, reliability, curves, evolution, unknown, scaling
+    assert charts == 2 + 4 + 6 + 2 + 5 + 1
     assert page.locator(".chart:has(.main-svg)").count() == charts
 
 
 def test_slider_moves_the_paths(page):
     painted(page, "[data-chart=paths]")
-    lengths = "document.querySelector('[data-chart=paths]').data.filter(one => one.mode).map(one => one.x.length)"
+    lengths = (
+        "document.querySelector('[data-chart=paths]').data.filter(one => one.mode).map(one "
+        "=> one.x.length)"
+    )
     assert page.locator("#epoch-shown").text_content() == "epoch 30"
     whole = page.evaluate(lengths)
     epochs = page.evaluate("page.epochs")
@@ -288,7 +324,8 @@ def test_play_runs_through_the_epochs(page):
       window.seen = [];
       for (const id of ["play", "epoch-shown"]) {
         const node = document.getElementById(id);
-        new MutationObserver(() => window.seen.push(node.textContent)).observe(node, { childList: true });
+        new MutationObserver(() => window.seen.push(node.textContent))\
+.observe(node, { childList: true });
       }
     }""")
     page.locator("#play").click()
@@ -318,7 +355,10 @@ def test_reading_switch_changes_table_diagram_and_points(page):
     place = "document.querySelector('.legend button.bad').dataset.method"
     drawn = f"JSON.stringify(document.querySelectorAll('#reliability-charts .chart')[{place}].data)"
     own = f"one.role === 'end' && one.meta === Number({place})"
-    final = f"JSON.stringify(document.querySelector('[data-chart=final]').data.find(one => {own}).customdata)"
+    final = (
+        "JSON.stringify(document.querySelector('[data-chart=final]').data.find(one => "
+        f"{own}).customdata)"
+    )
     page.evaluate("refreshAll()")
     row = page.locator("#overview-table tr", has_text="SAT")
     before = row.text_content(), page.evaluate(drawn), page.evaluate(final)
@@ -343,7 +383,10 @@ def test_setting_selector_changes_everything(page):
 
 def test_legend_hides_a_method_everywhere(page):
     painted(page, "[data-chart=final]")
-    traces = "document.querySelector('[data-chart=final]').data.filter(one => one.meta !== undefined).length"
+    traces = (
+        "document.querySelector('[data-chart=final]').data.filter(one => one.meta !== "
+        "undefined).length"
+    )
     assert page.evaluate(traces) == 8
     page.locator("#pareto .legend button", has_text="SAT").click()
     assert page.evaluate(traces) == 6
@@ -413,12 +456,17 @@ def test_dark_mode_recolours_page_and_charts(page):
 def test_print_has_every_section_and_no_controls(page):
     page.emulate_media(media="print", color_scheme="dark")
     page.wait_for_selector("html[data-printing]")
-    assert all(page.locator(f"#{section} :is(h1, h2)").is_visible() for section in (*SECTIONS, "skipped"))
+    assert all(
+        page.locator(f"#{section} :is(h1, h2)").is_visible() for section in (*SECTIONS, "skipped")
+    )
     assert not page.locator(".page-bar").is_visible()
     assert not page.locator("#play").is_visible()
     assert page.locator(".chart:not(:has(.main-svg))").count() == 0
     assert page.evaluate("document.documentElement.dataset.shade") == "light"
-    widths = "[...document.querySelectorAll('table, .chart')].map(one => one.getBoundingClientRect().width)"
+    widths = (
+        "[...document.querySelectorAll('table, .chart')].map(one => "
+        "one.getBoundingClientRect().width)"
+    )
     assert max(page.evaluate(widths)) <= 700
     page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = false))")
     assert page.pdf(format="A4").count(b"/Type /Page\n") <= 6
@@ -429,12 +477,19 @@ def test_print_has_every_section_and_no_controls(page):
 def test_a_phone_has_cards_and_targets_for_thumbs(browser, file):
     with opened(browser, file, width=390, height=844) as page:
         cells = page.locator("#overview-table tbody tr").first.locator("td")
-        assert cells.first.evaluate("node => getComputedStyle(node, '::before').content") == '"Acc (%)"'
+        assert (
+            cells.first.evaluate("node => getComputedStyle(node, '::before').content")
+            == '"Acc (%)"'
+        )
         assert page.evaluate("document.querySelector('#overview-table').scrollWidth") <= 390
         small = page.evaluate(
-            """() => [...document.querySelectorAll("button, select, summary, .segmented span, .fold label")]
-              .filter((node) => node.checkVisibility() && !node.closest(".scroll") && !node.closest(".modebar"))
-              .filter((node) => node.getBoundingClientRect().height > 1 && node.getBoundingClientRect().height < 43.5)
-              .map((node) => `${node.tagName} ${node.textContent.trim()} ${node.getBoundingClientRect().height}`)"""
+            """() => [...document.querySelectorAll("button, select, summary, \
+.segmented span, .fold label")]
+              .filter((node) => node.checkVisibility() && !node.closest(".scroll") && \
+!node.closest(".modebar"))
+              .filter((node) => node.getBoundingClientRect().height > 1 && \
+node.getBoundingClientRect().height < 43.5)
+              .map((node) => `${node.tagName} ${node.textContent.trim()} \
+${node.getBoundingClientRect().height}`)"""
         )
         assert not small

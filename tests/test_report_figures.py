@@ -1,4 +1,5 @@
-"""Figures: their data in numbers worked out by hand, their ink by what is on the axes, and no crash on odd runs."""
+"""Figures: their data in numbers worked out by hand, their ink by what is on the axes, and no crash
+on odd runs."""
 
 from __future__ import annotations
 
@@ -10,16 +11,26 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from report_runs import experiment, make_run
 
+from socrates.arrays.entries import open_top
 from socrates.experiment import Part, resolve
 from socrates.metrics import BinStats, ece, predict, reliability
 from socrates.metrics.binning import bin_stats
-from socrates.metrics.inputs import open_top
+from socrates.palette import RED
 from socrates.plots.diagram import chance_band, gap_in_words
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
+from socrates.report.answer import answer
 from socrates.report.figures import FIGURES, chart, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
-from socrates.report.figures.compose import RED, WIDTHS, Drawing, Panel, caption, compose, write_drawing
+from socrates.report.figures.compose import (
+    WIDTHS,
+    Drawing,
+    Panel,
+    caption,
+    compose,
+    write_drawing,
+)
+from socrates.report.figures.plane import Plane, Trail, plane_of
 from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
 from socrates.report.style import Style, styles
@@ -31,25 +42,41 @@ NAN = np.nan
 LOSSES = [[3, 2, 1], [3, 1, 1]]
 
 
-def results(method="ce", label=None, epochs=3, runs=1, numbers=(), collapses=None, unknown=False, **options):
-    """Labelled results without any run directory: curves over three epochs by name, a row a run, and test metrics.
+def results(
+    method="ce", label=None, epochs=3, runs=1, numbers=(), collapses=None, unknown=False, **options
+):
+    """Labelled results without any run directory: curves over three epochs by name, a row a run,
+    and test metrics.
 
     `numbers` are (accuracy, ECE) of each run, None where it has none, or a dict of them by scaler.
     """
-    of = resolve(experiment(method, epochs=epochs, **{k: v for k, v in options.items() if not isinstance(v, list)}))
-    found = {name: np.array(v, dtype=float).reshape(runs, -1) for name, v in options.items() if isinstance(v, list)}
+    of = resolve(
+        experiment(
+            method, epochs=epochs, **{k: v for k, v in options.items() if not isinstance(v, list)}
+        )
+    )
+    found = {
+        name: np.array(v, dtype=float).reshape(runs, -1)
+        for name, v in options.items()
+        if isinstance(v, list)
+    }
     reading = "answer" if unknown else "plain"
     evaluations = []
     for number in numbers or [None] * runs:
         tables = number if isinstance(number, dict) else {"none": number} if number else {}
         by_scaler = {
-            scaler: {split: {reading: dict(zip(("accuracy", "ece"), pair, strict=True))} for split in ("val", "test")}
+            scaler: {
+                split: {reading: dict(zip(("accuracy", "ece"), pair, strict=True))}
+                for split in ("val", "test")
+            }
             for scaler, pair in tables.items()
         }
         evaluations.append(Evaluation(epochs, 15, unknown, by_scaler))
     steps = np.arange(1.0, epochs + 1)
     seeds = range(1, len(evaluations) + 1)
-    return Results(label or method.upper(), of.method, evaluations, seeds, collapses or {}, steps, found)
+    return Results(
+        label or method.upper(), of.method, evaluations, seeds, collapses or {}, steps, found
+    )
 
 
 def look(*members):
@@ -66,7 +93,11 @@ def texts(figure):
 
 def drawn(members):
     found = look(*members)
-    return {drawing.name: drawing for figure in FIGURES for drawing in figure.drawings(members, found)}
+    return {
+        drawing.name: drawing
+        for figure in FIGURES.values()
+        for drawing in figure.drawings(members, found)
+    }
 
 
 def read(root):
@@ -99,7 +130,12 @@ def test_the_band_of_the_error_is_the_right_way_up():
 
 @pytest.mark.parametrize(
     ("method", "options", "epoch"),
-    [("sat", {"start_epoch": 1}, 2), ("sat", {}, None), ("sat", {"start_epoch": 3}, None), ("ccl_sc", {}, 2)],
+    [
+        ("sat", {"start_epoch": 1}, 2),
+        ("sat", {}, None),
+        ("sat", {"start_epoch": 3}, None),
+        ("ccl_sc", {}, 2),
+    ],
 )
 def test_switch_is_the_epoch_after_the_first_phase(method, options, epoch):
     assert results(method, **options).switch_epoch == epoch
@@ -116,7 +152,12 @@ def test_losses_are_drawn_solid_and_dashed_with_a_box_at_the_switch():
     (box,) = ax.patches
     assert box.get_x() < 2 < box.get_x() + box.get_width()
     assert ax.get_xlim() == (1, 3)
-    assert [handle.get_label() for handle in handles] == ["training", "validation", "SAT", "change of loss"]
+    assert [handle.get_label() for handle in handles] == [
+        "training",
+        "validation",
+        "SAT",
+        "change of loss",
+    ]
 
 
 def test_curves_are_drawn_in_the_style_of_their_method():
@@ -130,7 +171,10 @@ def test_curves_are_drawn_in_the_style_of_their_method():
 
 def test_a_diverging_curve_does_not_push_the_limit_away():
     steps = np.arange(4)
-    made = [Band(str(k), steps, level * np.ones(4), steps, steps) for k, level in enumerate([1, 1, 1, 1, 1e6])]
+    made = [
+        Band(str(k), steps, level * np.ones(4), steps, steps)
+        for k, level in enumerate([1, 1, 1, 1, 1e6])
+    ]
     assert curves.ceiling(made) == pytest.approx(4.2)
     assert curves.ceiling(made[:4]) == pytest.approx(1.05)
     assert curves.ceiling([]) is None
@@ -139,7 +183,9 @@ def test_a_diverging_curve_does_not_push_the_limit_away():
 
 def test_epoch_paths_hold_the_first_the_last_and_every_nth_epoch():
     accuracy, errors = [[0.5, 0.8, 0.9], [0.5, 0.6, NAN]], [[0.3, 0.2, 0.1], [0.1, 0.2, NAN]]
-    (path,) = pareto.epoch_paths([results(runs=2, val_accuracy=accuracy, val_ece=errors), results()], every=2)
+    (path,) = pareto.epoch_paths(
+        [results(runs=2, val_accuracy=accuracy, val_ece=errors), results()], every=2
+    )
     np.testing.assert_array_equal(path.steps, [1, 2, 3])
     np.testing.assert_allclose(path.error, [50, 30, 10])
     np.testing.assert_allclose(path.ece, [20, 20, 10])
@@ -159,27 +205,32 @@ def test_final_points_leave_out_runs_and_labels_without_numbers():
 
 def trail(label, error, ece):
     error, ece = np.array(error, dtype=float), np.array(ece, dtype=float)
-    return pareto.Trail(label, error, ece, (float(error.mean()), float(ece.mean())))
+    return Trail(label, error, ece, (float(error.mean()), float(ece.mean())))
 
 
 def test_the_front_is_that_of_the_means_without_collapsed_ones():
     points = [trail("a", [4, 6], [3, 3]), trail("b", [6, 6], [3, 3]), trail("c", [9, 9], [0, 2])]
-    assert pareto.front_labels(points, {}) == ["a", "c"]
-    assert pareto.front_labels(points, {"c": "1 of 2 runs"}) == ["a"]
-    assert pareto.front_labels([], {}) == []
+    assert [point.label for point in plane(*points).front] == ["a", "c"]
+    assert [point.label for point in plane(*points, collapsed=["c"]).front] == ["a"]
+    assert plane().front == []
 
 
 def test_collapsed_runs_are_counted():
-    bad = results(label="bad", runs=2, numbers=[None, None], collapses={1: "every answer is class 1"})
-    assert pareto.collapsed_labels([bad, results()]) == {"bad": "1 of 2 runs"}
+    bad = results(
+        label="bad", runs=2, numbers=[None, None], collapses={1: "every answer is class 1"}
+    )
+    assert plane_of([], {}, [bad, results()]).collapsed == {"bad": "1 of 2 runs"}
 
 
 def plane(*trails, collapsed=()):
     names = dict.fromkeys((one.label for one in trails), STYLE)
-    return pareto.Plane(trails, names, dict.fromkeys(collapsed, "1 of 2 runs"))
+    return Plane(trails, names, dict.fromkeys(collapsed, "1 of 2 runs"))
 
 
-THREE = [trail(label, [e, e + 1], [c, c + 0.5]) for label, e, c in (("CE", 5, 2), ("SAT", 6, 1), ("MC", 90, 0.1))]
+THREE = [
+    trail(label, [e, e + 1], [c, c + 0.5])
+    for label, e, c in (("CE", 5, 2), ("SAT", 6, 1), ("MC", 90, 0.1))
+]
 
 
 def test_final_points_are_drawn_with_front_and_threshold_and_the_collapsed_hollow():
@@ -188,25 +239,30 @@ def test_final_points_are_drawn_with_front_and_threshold_and_the_collapsed_hollo
     front, *_, threshold = ax.get_lines()
     assert len(ax.get_lines()) == 1 + 3 * 2 + 1  # front, runs and mean of each, threshold
     assert list(threshold.get_ydata()) == [10, 10]
-    assert list(front.get_xdata()) == [5.5, 6.5]  # the collapsed one has the lowest ECE, and is not on it
+    # the collapsed one has the lowest ECE, and is not on it
+    assert list(front.get_xdata()) == [5.5, 6.5]
     hollow = [line for line in ax.get_lines() if line.get_markeredgecolor() == RED]
     assert [line.get_markerfacecolor() for line in hollow] == ["white"]
     assert ax.get_xlim()[1] < 20
-    assert "MC (collapsed: 1 of 2 runs, error 90 %, ECE 0 %)" in ax.get_title().replace("\n", " ")
+    assert "MC (collapsed: 1 of 2 runs, error 90%, ECE 0%)" in ax.get_title().replace("\n", " ")
     assert handles[2].get_label() == "MC (collapsed: 1 of 2 runs)"
 
 
 def test_what_is_outside_the_frame_is_named_with_its_mean():
     (ax,) = axes()
-    pareto.draw_points(ax, plane(trail("CE", [5, 6], [2, 2]), trail("MC", [90, 7], [1, 2]), collapsed=["MC"]))
-    assert "error 48 %, ECE 2 %" in ax.get_title().replace("\n", " ")
+    pareto.draw_points(
+        ax, plane(trail("CE", [5, 6], [2, 2]), trail("MC", [90, 7], [1, 2]), collapsed=["MC"])
+    )
+    assert "error 48%, ECE 2%" in ax.get_title().replace("\n", " ")
 
 
 def test_what_collapsed_below_the_frame_is_named_with_its_true_mean():
     (ax,) = axes()
-    pareto.draw_points(ax, plane(trail("CE", [5, 6], [8, 9]), trail("MC", [5, 6], [0, 0]), collapsed=["MC"]))
+    pareto.draw_points(
+        ax, plane(trail("CE", [5, 6], [8, 9]), trail("MC", [5, 6], [0, 0]), collapsed=["MC"])
+    )
     assert ax.get_ylim()[0] > 4
-    assert "MC (collapsed: 1 of 2 runs, error 6 %, ECE 0 %)" in ax.get_title()
+    assert "MC (collapsed: 1 of 2 runs, error 6%, ECE 0%)" in ax.get_title()
 
 
 def test_with_collapsed_ones_alone_the_frame_holds_them():
@@ -219,7 +275,7 @@ def test_with_collapsed_ones_alone_the_frame_holds_them():
 def test_paths_are_drawn_with_numbers_at_the_middle_and_at_the_end():
     error, errors = np.array([90.0, 20.0, 10.0]), np.array([30.0, 4.0, 8.0])
     (ax,) = axes()
-    pareto.draw_paths(ax, plane(pareto.Trail("CE", error, errors, (10.0, 8.0), np.array([1, 25, 50]), 1)))
+    pareto.draw_paths(ax, plane(Trail("CE", error, errors, (10.0, 8.0), np.array([1, 25, 50]), 1)))
     assert [text.get_text() for text in ax.texts] == ["50", "25"]
     assert 10 < ax.get_ylim()[1] < 30  # the first epoch lies outside
     assert 20 < ax.get_xlim()[1] < 90
@@ -247,7 +303,9 @@ def test_reliability_of_two_runs_by_hand():
     reach = 1.96 * np.sqrt(0.75 * 0.25 / 2)  # the two samples of one run
     assert found.low[1] == pytest.approx(0.75 - reach, abs=1e-4)
     assert found.high[1] == 1
-    assert np.isnan([found.confidence[0], found.accuracy[0], found.low[0], found.high[0], found.floor]).all()
+    assert np.isnan(
+        [found.confidence[0], found.accuracy[0], found.low[0], found.high[0], found.floor]
+    ).all()
 
 
 def test_chance_band_holds_calibrated_bins_and_not_others():
@@ -264,7 +322,10 @@ def test_readings_agree_with_the_metrics(tmp_path, reading):
     ((made,),) = read(tmp_path).values()
     found = diagrams.reliability_of(made, reading=reading)
     stored = [one.predictions() for one in made.runs]
-    logits, truth = np.concatenate([s.logits for s in stored]), np.concatenate([s.labels for s in stored])
+    logits, truth = (
+        np.concatenate([s.logits for s in stored]),
+        np.concatenate([s.labels for s in stored]),
+    )
     expected = reliability(predict(logits, unknown=reading), truth)
     np.testing.assert_array_equal(found.count, expected.count)
     np.testing.assert_allclose(found.accuracy, expected.accuracy)
@@ -294,7 +355,7 @@ def test_runs_whose_logits_are_not_finite_are_left_out_of_the_diagram(tmp_path):
     assert (empty.runs, empty.count.sum()) == (0, 0)
     assert np.isnan(empty.ece)
     (ax,) = axes()
-    diagrams.draw_reliability(ax, diagrams.Diagram(empty, STYLE))
+    diagrams.draw_diagram(ax, diagrams.Diagram(empty, STYLE))
     assert [text.get_text() for text in ax.texts] == ["no logits to read"]
 
 
@@ -303,12 +364,16 @@ def test_reliability_is_drawn_with_dots_band_and_histogram(tmp_path):
     ((made,),) = read(tmp_path).values()
     found = diagrams.reliability_of(made)
     (ax,) = axes()
-    diagrams.draw_reliability(ax, diagrams.Diagram(found, STYLE))
-    assert len(ax.patches) == 2 + (found.count > 0).sum()  # accuracy, histogram, and what chance gives each bin
+    diagrams.draw_diagram(ax, diagrams.Diagram(found, STYLE))
+    # accuracy, histogram, and what chance gives each bin
+    assert len(ax.patches) == 2 + (found.count > 0).sum()
     assert len(ax.collections[0].get_offsets()) == (found.count > 0).sum()
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_title() == f"ECE {100 * found.ece:.2f} %, floor 2.00 %\n{gap_in_words(found)}".replace(
-        ", within", ",\nwithin"
+    assert (
+        ax.get_title()
+        == f"ECE {100 * found.ece:.2f}%, floor 2.00%\n{gap_in_words(found)}".replace(
+            ", within", ",\nwithin"
+        )
     )
 
 
@@ -316,7 +381,11 @@ def test_the_readings_of_a_diagram_share_one_look_at_the_logits(tmp_path, monkey
     make_run(tmp_path, experiment("socrates"))
     ((made,),) = read(tmp_path).values()
     load, files = np.load, []
-    monkeypatch.setattr(np, "load", lambda file, *given, **named: (files.append(file), load(file, *given, **named))[1])
+    monkeypatch.setattr(
+        np,
+        "load",
+        lambda file, *given, **named: (files.append(file), load(file, *given, **named))[1],
+    )
     assert len({id(made.bins("test", reading)[0]) for reading in READINGS}) == 4
     assert len(files) == 1
 
@@ -332,14 +401,19 @@ def test_evolution_as_shares():
 
 
 def test_evolution_grid_has_a_panel_for_each_pair():
-    settings = [{"gamma": 1.0, "alpha": 0.9}, {"alpha": 0.9}, {"gamma": 1.0}]
+    settings = [{"gamma": 1.0, "alpha": 0.9}, {"gamma": 2.0, "alpha": 0.9}, {"gamma": 1.0}]
     made = [results("socrates", beta=[0.1, 0.2, 0.3], **options) for options in settings]
     grid = evolution.evolution_grid([*made, made[0], results(beta=[0.1] * 3), results("socrates")])
     assert list(grid) == [(1, 0.9), (1, 0.99), (2, 0.9)]  # what is not told is at its default
     figure = compose(evolution.grid_drawing("a title", grid))
     assert figure.get_suptitle() == ""  # it is the caption
     titles = [ax.get_title("left") for ax in figure.axes]
-    assert titles == ["(a) γ = 1, α = 0.9", "(b) γ = 1, α = 0.99", "(c) γ = 2, α = 0.9", "(d) γ = 2, α = 0.99: no runs"]
+    assert titles == [
+        "(a) γ = 1, α = 0.9",
+        "(b) γ = 1, α = 0.99",
+        "(c) γ = 2, α = 0.9",
+        "(d) γ = 2, α = 0.99: no runs",
+    ]
 
 
 def test_unknown_behaviour_in_three_panels(tmp_path):
@@ -350,7 +424,8 @@ def test_unknown_behaviour_in_three_panels(tmp_path):
     for ax, lines in zip(panels, unknown.unknown_behaviour(made), strict=True):
         curves.draw_lines(ax, lines)
     assert [len(ax.get_lines()) for ax in panels] == [2, 6, 1]
-    np.testing.assert_allclose(panels[1].get_lines()[1].get_ydata(), 0.1)  # belief in the unknown class
+    # belief in the unknown class
+    np.testing.assert_allclose(panels[1].get_lines()[1].get_ydata(), 0.1)
 
 
 def test_unknown_behaviour_needs_an_unknown_class_and_bears_missing_numbers():
@@ -361,7 +436,10 @@ def test_unknown_behaviour_needs_an_unknown_class_and_bears_missing_numbers():
 
 
 def test_shares_of_unknown_answers_are_all_inside_the_frame_that_they_share():
-    two = [results("sat", name, unknown=True, unknown_share=[top, 0, 0]) for name, top in (("often", 0.5), ("no", 0))]
+    two = [
+        results("sat", name, unknown=True, unknown_share=[top, 0, 0])
+        for name, top in (("often", 0.5), ("no", 0))
+    ]
     figure = compose(unknown.unknown_drawing("unknown", "", two))
     assert figure.axes[4].get_ylim()[1] > 0.5
 
@@ -377,7 +455,9 @@ def test_unknown_confidence_beside_ece():
 
 def test_scaled_points_start_at_the_unscaled_model():
     pairs = ((0.9, 0.04), (0.7, 0.08))
-    scaled = results(runs=2, numbers=[{"temperature": (a, e / 2), "none": (a, e)} for a, e in pairs])
+    scaled = results(
+        runs=2, numbers=[{"temperature": (a, e / 2), "none": (a, e)} for a, e in pairs]
+    )
     (found,) = scaling.scaled_points([scaled, results(label="diverged"), results(numbers=[(1, 0)])])
     assert (found.label, found.steps) == ("CE", ["none", "temperature"])
     np.testing.assert_allclose([found.error, found.ece], [[20, 20], [6, 3]])
@@ -394,14 +474,28 @@ def make_settings(root):
     for method, options in runs:
         for seed in (1, 2):
             make_run(root, experiment(method, seed, **options))
-    make_run(root, experiment("gamblers"), collapsed="100 % of the answers are 'unknown'", test={"accuracy": 0.0})
+    make_run(
+        root,
+        experiment("gamblers"),
+        collapsed="100 % of the answers are 'unknown'",
+        test={"accuracy": 0.0},
+    )
     return read(root)
 
 
 def test_every_figure_that_has_data_is_written(tmp_path):
     written = write_figures(make_settings(tmp_path / "runs"), tmp_path / "figures", "laptop scale")
     names = {path.stem for path in written}
-    over_epochs = {"losses", "accuracy", "ece", "ada-ece", "cw-ece", "nll", "weight-norm", "pareto-epochs"}
+    over_epochs = {
+        "losses",
+        "accuracy",
+        "ece",
+        "ada-ece",
+        "cw-ece",
+        "nll",
+        "weight-norm",
+        "pareto-epochs",
+    }
     at_the_end = {"pareto-test", "pareto-val", "scaling", "reliability"}
     inside = {"evolution", "evolution-grid", "unknown", "unknown-and-ece"}
     assert names == over_epochs | at_the_end | inside
@@ -412,7 +506,8 @@ def test_every_figure_that_has_data_is_written(tmp_path):
 
 @pytest.mark.usefixtures("no_fonts")
 def test_labelled_results_need_no_run_directory(tmp_path):
-    """Tables, figures and page of predictions from elsewhere: a label, an evaluation, and the bins of confidences."""
+    """Tables, figures and page of predictions from elsewhere: a label, an evaluation, and the bins
+    of confidences."""
     rng = np.random.default_rng(1)
     confidence = rng.uniform(0.5, 1, 400)
     probs = np.stack([confidence, 1 - confidence], axis=1)
@@ -420,21 +515,28 @@ def test_labelled_results_need_no_run_directory(tmp_path):
     table = {"none": {"test": {"plain": {"accuracy": 0.75, "ece": stats.ece}}}}
     table["temperature"] = {"test": {"plain": {"accuracy": 0.75, "ece": 0.01}}}
     made = Results(
-        "model.csv", Part("model.csv"), [Evaluation(0, 15, False, table)], bins=lambda split, reading: [stats]
+        "model.csv",
+        Part("model.csv"),
+        [Evaluation(0, 15, False, table)],
+        bins=lambda split, reading: [stats],
     )
     assert isinstance(stats, BinStats)
     names = {path.name for path in write_figures({"audit": [made]}, tmp_path)}
     assert names == {
-        f"{name}.{kind}" for name in ("pareto-test", "reliability", "scaling") for kind in ("pdf", "png", "txt")
+        f"{name}.{kind}"
+        for name in ("pareto-test", "reliability", "scaling")
+        for kind in ("pdf", "png", "txt")
     }
-    (setting,) = page_data({"audit": [made]})["settings"]
+    (setting,) = page_data({"audit": [made]}, {"audit": answer([made])})["settings"]
     assert list(setting["charts"]) == ["final", "reliability-0", "scaling"]
     assert "75.00" in setting["tables"]["overview"]["answer"]
 
 
 def test_equal_data_make_equal_files(tmp_path):
     sound = results(val_nll=[3, 2, 1])
-    one, two = (write_figures({"digits": [sound]}, tmp_path / name, "a note") for name in ("one", "two"))
+    one, two = (
+        write_figures({"digits": [sound]}, tmp_path / name, "a note") for name in ("one", "two")
+    )
     assert [path.name for path in one] == ["nll.pdf", "nll.png", "nll.txt"]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
 
@@ -443,7 +545,14 @@ def test_the_note_is_at_the_foot_of_every_figure(tmp_path, monkeypatch):
     said = []
 
     def note(figure, *_, **__):
-        said.append((figure.get_supxlabel(), figure.get_suptitle(), len(figure.axes), figure.get_size_inches()))
+        said.append(
+            (
+                figure.get_supxlabel(),
+                figure.get_suptitle(),
+                len(figure.axes),
+                figure.get_size_inches(),
+            )
+        )
 
     monkeypatch.setattr(Figure, "savefig", note)
     written = write_figures(make_settings(tmp_path), tmp_path, "laptop scale", width="text")
@@ -467,7 +576,10 @@ def test_collapsed_groups_are_named_in_legend_and_diagram(tmp_path):
 
 
 def test_many_losses_have_two_panels_on_one_scale():
-    many = [results("focal", f"Focal {k}", gamma=float(k), train_loss=[k, 2, 1], val_loss=[3, 2, k]) for k in range(12)]
+    many = [
+        results("focal", f"Focal {k}", gamma=float(k), train_loss=[k, 2, 1], val_loss=[3, 2, k])
+        for k in range(12)
+    ]
     left, right = compose(drawn(many)["losses"]).axes
     assert len(left.get_lines()) == len(right.get_lines()) == 12
     assert {line.get_linestyle() for line in right.get_lines()} == {"--"}
@@ -504,10 +616,16 @@ def test_panels_share_one_legend_and_keep_their_remarks():
         ax.set(xlabel="x", title="a remark")
         return [line]
 
-    whole = Drawing("x", "A title", [Panel(name, draw, [0, 1]) for name in "abc"], columns=2, shared=True)
+    whole = Drawing(
+        "x", "A title", [Panel(name, draw, [0, 1]) for name in "abc"], columns=2, shared=True
+    )
     figure = compose(whole)
     shown = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_title("left") for ax in shown] == ["(a) a\na remark", "(b) b\na remark", "(c) c\na remark"]
+    assert [ax.get_title("left") for ax in shown] == [
+        "(a) a\na remark",
+        "(b) b\na remark",
+        "(c) c\na remark",
+    ]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a line"]
     assert [ax.get_xlabel() for ax in shown] == ["", "x", "x"]
     assert caption(whole) == "A title. (a) a, (b) b, (c) c."
@@ -516,18 +634,29 @@ def test_panels_share_one_legend_and_keep_their_remarks():
 def test_a_drawing_is_two_pictures_without_dates_and_a_caption(tmp_path):
     one = results(val_nll=[3, 2, 1])
     (drawing,) = drawn([one]).values()
-    assert [path.name for path in write_drawing(drawing, tmp_path / "new")] == ["nll.pdf", "nll.png", "nll.txt"]
+    assert [path.name for path in write_drawing(drawing, tmp_path / "new")] == [
+        "nll.pdf",
+        "nll.png",
+        "nll.txt",
+    ]
     assert b"CreationDate" not in (tmp_path / "new" / "nll.pdf").read_bytes()
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_figures_are_as_wide_as_they_are_printed_and_all_of_their_text_can_be_read(width):
-    members = [results(name, runs=2, numbers=[(0.9, 0.1), (0.8, 0.2)], val_loss=LOSSES) for name in ("ce", "sat")]
+    members = [
+        results(name, runs=2, numbers=[(0.9, 0.1), (0.8, 0.2)], val_loss=LOSSES)
+        for name in ("ce", "sat")
+    ]
     members[0] = replace(members[0], label="a label that is rather long: γ = 1")
     for drawing in drawn(members).values():
         figure = compose(drawing, width)
         assert figure.get_size_inches()[0] == WIDTHS[width]
-        sizes = {text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()}
+        sizes = {
+            text.get_fontsize()
+            for text in figure.findobj(Text)
+            if text.get_text() and text.get_visible()
+        }
         assert min(sizes) >= 7, drawing.name
 
 
@@ -543,7 +672,7 @@ def test_many_paths_have_their_names_beside_them_and_the_legend_says_which_epoch
     steps = [1, 25, 50]
     ends = [(10.0 + k, 8.0 - k / 2) for k in range(10)]
     trails = [
-        pareto.Trail(f"v{k}", np.array([50, e, e]), np.array([30, c, c]), (e, c), steps, 1)
+        Trail(f"v{k}", np.array([50, e, e]), np.array([30, c, c]), (e, c), steps, 1)
         for k, (e, c) in enumerate(ends)
     ]
     (ax,) = axes()
@@ -551,12 +680,17 @@ def test_many_paths_have_their_names_beside_them_and_the_legend_says_which_epoch
     written = [text.get_text() for text in ax.texts]
     assert {f"v{k}" for k in range(10)} <= set(written)
     assert "25" in written
-    assert [handle.get_label() for handle in handles[-2:]] == ["epochs 25 and 50", "every 25 epochs"]
+    assert [handle.get_label() for handle in handles[-2:]] == [
+        "epochs 25 and 50",
+        "every 25 epochs",
+    ]
 
 
 def charts_of(members):
     found = styles({one.label: one.method for one in members}, chart.first_shown(members))
-    return {made.name: made for figure in FIGURES for made in figure.charts(members, found)}
+    return {
+        made.name: made for figure in FIGURES.values() for made in figure.charts(members, found)
+    }
 
 
 def traces(made, role):
@@ -566,7 +700,9 @@ def traces(made, role):
 def test_every_chart_says_what_to_look_for_and_what_is_seen(tmp_path):
     (members,) = make_settings(tmp_path).values()
     found = charts_of(members)
-    assert {"paths", "final", "scaling", "train_loss", "val_ece", "beta", "reliability-0"} <= set(found)
+    assert {"paths", "final", "scaling", "train_loss", "val_ece", "beta", "reliability-0"} <= set(
+        found
+    )
     for made in found.values():
         assert made.captions["answer"], made.name
         assert any(letter.isdigit() for letter in made.summary), made.name
@@ -576,7 +712,8 @@ def test_every_chart_says_what_to_look_for_and_what_is_seen(tmp_path):
 
 def test_of_many_methods_the_best_and_the_references_are_shown_first():
     many = [
-        results("focal", f"Focal {k}", gamma=float(k), numbers=[(0.9 + k / 1000, 0.1 + k / 100)]) for k in range(10)
+        results("focal", f"Focal {k}", gamma=float(k), numbers=[(0.9 + k / 1000, 0.1 + k / 100)])
+        for k in range(10)
     ]
     many += [results("ce", numbers=[(0.9, 0.5)]), results("sat", numbers=[None])]
     many += [results("socrates", numbers=[(0.9, 0.01)], collapses={1: "it did"}, label="bad")]
@@ -587,16 +724,19 @@ def test_of_many_methods_the_best_and_the_references_are_shown_first():
 
 def test_the_ends_have_a_cross_and_a_staircase_that_the_collapsed_do_not_stretch():
     pairs = [("ce", (0.95, 0.02)), ("focal", (0.94, 0.01)), ("sat", (0.93, 0.03))]
-    members = [results(name, runs=2, numbers=[(a, e), (a - 0.01, e + 0.001)]) for name, (a, e) in pairs]
+    members = [
+        results(name, runs=2, numbers=[(a, e), (a - 0.01, e + 0.001)]) for name, (a, e) in pairs
+    ]
     members.append(results("mc", numbers=[(0.1, 0.8)], collapses={1: "it did"}))
     final = charts_of(members)["final"]
     (stairs,) = traces(final, "front")
     assert (stairs["line"]["shape"], len(stairs["x"])) == ("hv", 2)
     ends = traces(final, "end")
-    assert ends[0]["error_x"]["array"][0] == pytest.approx(12.7062 * 0.5, rel=1e-3)  # t of one degree of freedom
+    # t of one degree of freedom
+    assert ends[0]["error_x"]["array"][0] == pytest.approx(12.7062 * 0.5, rel=1e-3)
     assert "error_x" not in ends[3]
     assert final.figures["answer"]["layout"]["xaxis"]["range"][1] < np.log10(20)
-    assert "Outside the frame: MC (error 90 %, ECE 80 %)" in final.captions["answer"]
+    assert "MC (collapsed: 1 of 1 run, error 90%, ECE 80%)" in final.captions["answer"]
     assert "2 of 4 methods are dominated" in final.summary
 
 
@@ -610,7 +750,9 @@ def test_paths_start_where_the_error_is_below_twice_the_last_and_number_their_ep
 
 
 def test_curves_are_pointed_at_together_best_first_with_their_deviation():
-    two = results(runs=2, val_accuracy=[[0.1, 0.5, 0.8], [0.2, 0.5, 0.9]], val_ece=[[0.3, 0.2, 0.1]] * 2)
+    two = results(
+        runs=2, val_accuracy=[[0.1, 0.5, 0.8], [0.2, 0.5, 0.9]], val_ece=[[0.3, 0.2, 0.1]] * 2
+    )
     found = charts_of([two])
     layout = found["val_accuracy"].figures["answer"]["layout"]
     assert (layout["hovermode"], layout["hoversort"]) == ("x unified", "value descending")
@@ -624,11 +766,23 @@ def test_curves_are_pointed_at_together_best_first_with_their_deviation():
 
 def test_an_unused_unknown_class_is_a_sentence_and_a_flat_share_no_panel():
     belief = {"confidence_unknown_right": [0.1, 0.001, 0.001]}
-    idle = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_unknown_wrong=[0.1, 0.004, 0.002], **belief)
+    idle = results(
+        "sat",
+        unknown=True,
+        unknown_share=[0, 0, 0],
+        confidence_unknown_wrong=[0.1, 0.004, 0.002],
+        **belief,
+    )
     (said,) = unknown.charts([idle], look(idle))
     assert said.figures == {}
-    assert "at most 0.4 % of belief (SAT)" in said.summary
-    used = results("sat", unknown=True, unknown_share=[0, 0, 0], confidence_unknown_wrong=[0.1, 0.2, 0.2], **belief)
+    assert "at most 0.4% of belief (SAT)" in said.summary
+    used = results(
+        "sat",
+        unknown=True,
+        unknown_share=[0, 0, 0],
+        confidence_unknown_wrong=[0.1, 0.2, 0.2],
+        **belief,
+    )
     names = [made.name for made in unknown.charts([used], look(used))]
     assert "confidence_unknown_wrong" in names
     assert "unknown_share" not in names
@@ -651,7 +805,10 @@ def test_reliability_marks_are_as_large_as_their_counts_and_hollow_if_few(tmp_pa
 def test_rows_of_scalers_have_intervals_and_ticks_at_both_ends_when_many():
     scaled = {"none": (0.9, 0.04), "temperature": (0.9, 0.02), "matrix": (0.9, 0.02)}
     later = {name: (a, e + 0.01) for name, (a, e) in scaled.items()}
-    many = [results("focal", f"F{k}", runs=2, gamma=float(k), numbers=[scaled, later]) for k in range(10)]
+    many = [
+        results("focal", f"F{k}", runs=2, gamma=float(k), numbers=[scaled, later])
+        for k in range(10)
+    ]
     first = styles({one.label: one.method for one in many}, {"F1", "F2"})
     (few,) = scaling.charts(many, first)
     assert len(few.figures["answer"]["layout"]["annotations"]) == 2

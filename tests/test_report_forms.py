@@ -19,8 +19,8 @@ from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.comparisons import performance_table, reading_table
 from socrates.report.latex import to_latex
 from socrates.report.listings import runs_table, significance_table, skipped_table
-from socrates.report.tables import Cell, Row, Table, to_csv, to_html, to_markdown, write_table
-from socrates.report.vocabulary import COMPARED
+from socrates.report.tables import Cell, Table, TableRow, to_csv, to_html, to_markdown, write_table
+from socrates.report.vocabulary import compared_metrics
 
 NASTY = r"a_b & 100 % #1 $x$ {y} ~ ^ \ | < > [z] *w* `v` γ α β ± – † ü 中"
 
@@ -30,9 +30,14 @@ def three(tmp_path):
     """Three methods over three seeds, of which two runs collapsed."""
     for method in ("ce", "focal", "socrates"):
         for seed in (1, 2, 3):
-            collapsed = "97 % of the answers are 'unknown'" if method == "socrates" and seed > 1 else None
+            collapsed = (
+                "97 % of the answers are 'unknown'" if method == "socrates" and seed > 1 else None
+            )
             make_run(
-                tmp_path / "three", experiment(method, seed), test={"ece": 0.04 + seed / 1000}, collapsed=collapsed
+                tmp_path / "three",
+                experiment(method, seed),
+                test={"ece": 0.04 + seed / 1000},
+                collapsed=collapsed,
             )
     return settings_of(tmp_path / "three")
 
@@ -42,28 +47,40 @@ def settings_of(root):
 
 
 def published(results, table, metric, scaler):
-    return SimpleNamespace(mean=4.39, std=0.25, caveat=("cut", "A sentence.") if metric == "cw_ece" else ())
+    return SimpleNamespace(
+        mean=4.39, std=0.25, caveat=("cut", "A sentence.") if metric == "cw_ece" else ()
+    )
 
 
 def test_rows_must_fit_the_heads():
-    with pytest.raises(ValueError, match="table 't' has 2 heads"):
-        Table("t", "T", ("a", "b"), (Row(("x",), ()),))
-    with pytest.raises(ValueError, match="as many keys"):
-        Table("t", "T", ("a", "b"), (Row(("x",), ("y",)), Row(("x", "y"), ())))
+    with pytest.raises(ValueError, match="'t' has 2 heads"):
+        Table("t", "T", ("a", "b"), (TableRow(("x",), ()),))
+    with pytest.raises(ValueError, match=r"\[\(1, 1\), \(2, 0\)\]"):
+        Table("t", "T", ("a", "b"), (TableRow(("x",), ("y",)), TableRow(("x", "y"), ())))
 
 
 def test_markdown_escapes_and_leaves_out_repeated_keys():
-    rows = [Row(("one", "same"), (Cell(1.0),)), Row(("one", "same"), (Cell(2.0),)), Row(("two", "same"), (Cell(3.0),))]
+    rows = [
+        TableRow(("one", "same"), (Cell(1.0),)),
+        TableRow(("one", "same"), (Cell(2.0),)),
+        TableRow(("two", "same"), (Cell(3.0),)),
+    ]
     lines = to_markdown(Table("t", "T", ("a", "b", "c"), tuple(rows))).splitlines()[4:]
-    assert [line.split("|")[1:3] for line in lines] == [[" one ", " same "], ["     ", " same "], [" two ", " same "]]
-    text = to_markdown(Table("t", "T", ("a",), (Row((r"x|y *z* <b> a_b _c_" + "\nnext",), ()),)))
+    assert [line.split("|")[1:3] for line in lines] == [
+        [" one ", " same "],
+        ["     ", " same "],
+        [" two ", " same "],
+    ]
+    text = to_markdown(
+        Table("t", "T", ("a",), (TableRow((r"x|y *z* <b> a_b _c_" + "\nnext",), ()),))
+    )
     assert r"| x\|y \*z\* \<b> a_b \_c\_ next |" in text
 
 
 def test_csv_is_read_back_in_full(three):
     table = performance_table(three)
     lines = list(csv.DictReader(io.StringIO(to_csv(table))))
-    assert len(lines) == len(COMPARED) * 3
+    assert len(lines) == len(compared_metrics()) * 3
     (line,) = [line for line in lines if (line["Metric"], line["column"]) == ("ECE (%)", "Focal")]
     values = 100 * np.array([0.041, 0.042, 0.043])
     assert float(line["mean"]) == pytest.approx(values.mean(), rel=1e-15)
@@ -73,28 +90,37 @@ def test_csv_is_read_back_in_full(three):
 
 def test_texts_that_a_spreadsheet_would_compute_are_quoted():
     evil = ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "CE"]
-    rows = tuple(Row((text,), (Cell(-1.0), text)) for text in evil)
+    rows = tuple(TableRow((text,), (Cell(-1.0), text)) for text in evil)
     text = to_csv(Table("t", "T", ("=Method", "Number", "@Words"), rows, remark="=1"))
     head, *lines = csv.reader(io.StringIO(text))
     assert head[0] == "'=Method"
     for key, column, mean, *_, words, remark in lines:
-        assert not any(field.startswith(("=", "+", "-", "@", "\t")) for field in (key, column, words, remark))
+        assert not any(
+            field.startswith(("=", "+", "-", "@", "\t")) for field in (key, column, words, remark)
+        )
         assert mean in ("-1.0", "")  # numbers stay numbers
-    assert {line[0] for line in lines} == {"'=HYPERLINK(1)", "'+1", "'-1", "'@SUM(A1)", "'\t=1", "CE"}
+    assert {line[0] for line in lines} == {
+        "'=HYPERLINK(1)",
+        "'+1",
+        "'-1",
+        "'@SUM(A1)",
+        "'\t=1",
+        "CE",
+    }
 
 
 def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
     rows = (
-        Row(("<b>",), (Cell(-1.5, 0.2, 3, "best"), "better")),
-        Row(("SAT",), (Cell(0.1, mark="†"), "within seed noise")),
+        TableRow(("<b>",), (Cell(-1.5, 0.2, 3, "best"), "better")),
+        TableRow(("SAT",), (Cell(0.1, mark="†"), "within seed noise")),
     )
     table = Table("t", "T", ("Method", "ECE (%)", "Verdict"), rows)
     text = to_html(table, hints={"ECE (%)": 'a "hint"'}, sortable=True)
     assert text.count("<button") == 3
     assert 'title="a &#34;hint&#34;"' in text
     assert (
-        '<th scope="row">&lt;b&gt;</th><td class="best" data-head="ECE (%)" data-value="-1.5">−1.50<span class="pm">'
-        in text
+        '<th scope="row">&lt;b&gt;</th><td class="best" data-head="ECE (%)" '
+        'data-value="-1.5">−1.50<span class="pm">' in text
     )
     assert '<tr class="collapsed"><th scope="row">SAT</th>' in text
     assert "<sup>†</sup>" in text
@@ -110,8 +136,14 @@ def test_files_are_replaced_whole(tmp_path, three):
         "test-performance.csv",
     ]
     paths = write_table(table, tmp_path / "tables")
-    assert [path.read_text() for path in paths] == [to_markdown(table), to_latex(table), to_csv(table)]
-    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(path.name for path in paths)
+    assert [path.read_text() for path in paths] == [
+        to_markdown(table),
+        to_latex(table),
+        to_csv(table),
+    ]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(
+        path.name for path in paths
+    )
 
 
 def test_names_of_any_bytes_are_written(tmp_path):
@@ -122,16 +154,22 @@ def test_names_of_any_bytes_are_written(tmp_path):
 def check_latex(text):
     """Balanced, as many cells in each row, and nothing left that LaTeX would not take."""
     assert text.isascii() or set(re.sub(r"[\x00-\x7f]", "", text)) <= set("üéß")
-    bare = re.sub(r"\\[\\{}%&#$_]", "", re.sub(r"(?m)^% needs.*$", "", text).replace("{!}{%\n", "{!}{"))
+    bare = re.sub(
+        r"\\[\\{}%&#$_]", "", re.sub(r"(?m)^% needs.*$", "", text).replace("{!}{%\n", "{!}{")
+    )
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") % 2 == 0
     assert not re.search(r"[%#_]", bare)
-    for body, columns in re.findall(r"(\\begin\{tabular\}\{((?:[lr]|p\{60mm\})+)\}.*?\\end\{tabular\})", text, re.S):
+    for body, columns in re.findall(
+        r"(\\begin\{tabular\}\{((?:[lr]|p\{60mm\})+)\}.*?\\end\{tabular\})", text, re.S
+    ):
         width = len(re.sub(r"p\{60mm\}", "p", columns))
         for line in body.splitlines():
             if line.endswith(r" \\"):
                 span = re.match(r"\\multicolumn\{(\d+)\}", line)
-                assert len(re.findall(r"(?<!\\)&", line)) + (int(span[1]) if span else 1) == width, line
+                assert (
+                    len(re.findall(r"(?<!\\)&", line)) + (int(span[1]) if span else 1) == width
+                ), line
 
 
 def compile_latex(text, folder):
@@ -144,8 +182,12 @@ def compile_latex(text, folder):
 
 def nasty_table():
     keys = [("[setting] " + NASTY, "* " + NASTY), ("[setting] " + NASTY, "[b]"), ("last", "c")]
-    found = [Cell(-1.0, 0.2, 3, "best", "†"), Cell(2.0, emphasis="second", mark="a,b"), Cell(math.nan)]
-    rows = tuple(Row(key, (cell, NASTY)) for key, cell in zip(keys, found, strict=True))
+    found = [
+        Cell(-1.0, 0.2, 3, "best", "†"),
+        Cell(2.0, emphasis="second", mark="a,b"),
+        Cell(math.nan),
+    ]
+    rows = tuple(TableRow(key, (cell, NASTY)) for key, cell in zip(keys, found, strict=True))
     return Table("nasty", NASTY, ("Setting", NASTY, "Number", "Words"), rows, (NASTY, "† why"))
 
 
@@ -166,7 +208,12 @@ def test_latex_text_is_escaped():
 def all_tables(tmp_path, three):
     many = tmp_path / "many"
     for gamma in range(32):
-        make_run(many, experiment("focal", epochs=5, gamma=gamma / 3, an_option_of_a_long_name="one_two & three"))
+        make_run(
+            many,
+            experiment(
+                "focal", epochs=5, gamma=gamma / 3, an_option_of_a_long_name="one_two & three"
+            ),
+        )
     grid = settings_of(many)
     everything = {**three, **grid}
     return [

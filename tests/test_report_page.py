@@ -14,8 +14,9 @@ from report_runs import experiment, make_run
 
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
+from socrates.report.answer import answers_of
 from socrates.report.page import agreement, page_data, render, write_page
-from socrates.report.tables import Cell, Row, Table, to_html
+from socrates.report.tables import Cell, Table, TableRow, to_html
 
 
 def command(asked):
@@ -28,7 +29,8 @@ def settings_of(root):
 
 
 def data_of(root):
-    return page_data(*settings_of(root), command=command)
+    settings, skipped = settings_of(root)
+    return page_data(settings, answers_of(settings), skipped, command=command)
 
 
 def unpacked(html, name):
@@ -39,7 +41,8 @@ def unpacked(html, name):
 def labels_of(data):
     """The methods of the first setting, by their place."""
     found = re.findall(
-        r'<button type="button" data-method="(\d+)"[^>]*><svg.*?</svg>(.*?)</button>', first(data)["html"]
+        r'<button type="button" data-method="(\d+)"[^>]*><svg.*?</svg>(.*?)</button>',
+        first(data)["html"],
     )
     return [label for _, label in sorted(set(found), key=lambda entry: int(entry[0]))]
 
@@ -55,7 +58,11 @@ def traces(data, chart, reading="answer"):
 @pytest.fixture
 def three(tmp_path):
     """Two seeds each of three methods, one of them collapsed; accuracy and ECE by hand."""
-    for method, accuracy, ece in (("ce", 0.90, 0.10), ("socrates", 0.92, 0.02), ("sat", 0.10, 0.01)):
+    for method, accuracy, ece in (
+        ("ce", 0.90, 0.10),
+        ("socrates", 0.92, 0.02),
+        ("sat", 0.10, 0.01),
+    ):
         for seed in (1, 2):
             test = {"accuracy": accuracy + 0.01 * seed, "ece": ece}
             bad = "100 % of the answers are 'unknown'" if (method, seed) == ("sat", 2) else None
@@ -70,7 +77,9 @@ def test_counts(three):
 
 def test_tables_are_those_of_the_report(three):
     overview = first(three)["tables"]["overview"]["answer"]
-    assert '<td class="best" data-head="Acc (%)" data-value="93.5">93.50<span class="pm">' in overview
+    assert (
+        '<td class="best" data-head="Acc (%)" data-value="93.5">93.50<span class="pm">' in overview
+    )
     assert '<tr class="collapsed">' in overview
     assert "100 % of the answers are &#39;unknown&#39;" in overview
     assert set(first(three)["tables"]["overview"]) == {"answer", "abstain", "renormalize", "spread"}
@@ -78,7 +87,9 @@ def test_tables_are_those_of_the_report(three):
 
 
 def test_a_collapsed_method_is_never_on_the_front(three):
-    rings = {trace["meta"]: trace["marker"]["line"]["color"] for trace in traces(three, "final")[1::2]}
+    rings = {
+        trace["meta"]: trace["marker"]["line"]["color"] for trace in traces(three, "final")[1::2]
+    }
     assert rings == {0: "card", 1: "card", 2: "ink"}
 
 
@@ -87,16 +98,20 @@ def test_pareto_paths_are_percent_at_each_epoch(three):
     assert [trace["cut"] for trace in paths] == ["until", "at"] * 3
     for trace in paths[::2]:
         epochs, error, ece = np.array(trace["customdata"]).T
-        assert epochs.tolist() == [2, 3, 4, 5, 6]  # the error of the first is more than twice the last one
+        # the error of the first is more than twice the last one
+        assert epochs.tolist() == [2, 3, 4, 5, 6]
         np.testing.assert_allclose(ece, 0.3 * error, rtol=1e-4)
         np.testing.assert_allclose(error, trace["x"])
-    assert first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"] == []  # all are far below 10 %
+    # all are far below 10 %
+    assert first(three)["charts"]["paths"]["figures"]["answer"]["layout"]["shapes"] == []
 
 
 def test_panels_belong_to_the_methods_that_have_them(three):
     charts = first(three)["charts"]
-    for name in ("beta", "target", "unknown_share", "confidence_true_right"):
-        assert {trace["meta"] for trace in charts[name]["figures"]["answer"]["data"]} == {1, 2}  # SAT and Socrates
+    assert {trace["meta"] for trace in charts["beta"]["figures"]["answer"]["data"]} == {2}
+    for name in ("target", "unknown_share", "confidence_true_right"):
+        # SAT and Socrates
+        assert {trace["meta"] for trace in charts[name]["figures"]["answer"]["data"]} == {1, 2}
     for name in ("train_loss", "val_loss", "val_nll", "train_accuracy", "val_accuracy", "val_ece"):
         assert {trace["meta"] for trace in charts[name]["figures"]["answer"]["data"]} == {0, 1, 2}
     assert "leaves it out" in first(three)["html"]  # what the validation NLL does with unknown
@@ -120,12 +135,17 @@ def test_reliability_keeps_filled_bins_of_every_reading(three):
             assert share.sum() == pytest.approx(1, abs=1e-3)
             assert np.all((low <= confidence) & (confidence <= high))
             assert re.fullmatch(
-                r"ECE \d+\.\d\d %, floor 2\.00 %; .+ by .+ points(, within chance)?", chart["captions"][reading]
+                r"ECE \d+\.\d\d%, floor 2\.00%; .+ by .+ points(, within chance)?",
+                chart["captions"][reading],
             )
 
 
 def test_scaling_shows_every_scaler_and_the_readout_only_where_there_is_one(three):
-    shown = {trace["meta"]: trace["text"] for trace in traces(three, "scaling") if trace["mode"] == "markers"}
+    shown = {
+        trace["meta"]: trace["text"]
+        for trace in traces(three, "scaling")
+        if trace["mode"] == "markers"
+    }
     plain = ["unscaled", "temperature scaling", "vector scaling", "matrix scaling"]
     assert shown == {0: plain, 1: [*plain, "readout scaling"], 2: [*plain, "readout scaling"]}
 
@@ -179,10 +199,13 @@ def test_readings_that_agree_are_said_to(tmp_path):
     make_run(tmp_path / "apart", experiment("sat"), skill=1.0)
     ((group,),) = settings_of(tmp_path / "apart")[0].values()
     assert re.fullmatch(
-        r"\d+ of 200 answers are “unknown”: between the 4 readings accuracy or ECE moves .*", agreement([group])
+        r"\d+ of 200 answers are “unknown”: between the 4 readings accuracy or ECE moves .*",
+        agreement([group]),
     )
     tmp_path /= "alike"
-    make_run(tmp_path, experiment("socrates"), test={"ece": 0.01, "accuracy": 0.9, "unknown_share": 0.0})
+    make_run(
+        tmp_path, experiment("socrates"), test={"ece": 0.01, "accuracy": 0.9, "unknown_share": 0.0}
+    )
     ((group,),) = settings_of(tmp_path)[0].values()
     assert agreement([group]).startswith("0 of 200 answers are “unknown”: the 4 readings agree")
 
@@ -199,7 +222,9 @@ def test_every_chart_has_a_text_alternative(three):
 
 def test_files_are_linked_from_the_page(tmp_path):
     make_run(tmp_path, experiment("ce"))
-    data = page_data(*settings_of(tmp_path), files=["tables/runs.md", "tables/runs.csv", "figures/nll.pdf"])
+    settings, skipped = settings_of(tmp_path)
+    files = ["tables/runs.md", "tables/runs.csv", "figures/nll.pdf"]
+    data = page_data(settings, answers_of(settings), skipped, files=files)
     html = render(data, "t")
     assert 'href="tables/runs.csv"' in html
     assert 'href="figures/nll.pdf"' in html
@@ -241,7 +266,7 @@ def test_nothing_from_a_run_becomes_markup(tmp_path):
     make_run(tmp_path, dataclasses.replace(experiment("ce", note=evil), dataset=Part(f"d{evil}")))
     settings, _ = settings_of(tmp_path)
     skipped = [Skipped(tmp_path / "<img src=x onerror=alert(1)>", f"damaged: {evil}")]
-    data = page_data(settings, skipped, command=lambda _: evil)
+    data = page_data(settings, answers_of(settings), skipped, command=lambda _: evil)
     html = render(data, f"title {evil}", f"note {evil}")
     harmless = ("alert(&#34;x&#34;)", r"alert(\&#34;x\&#34;)", "alert(_x_)", "onerror=alert(1)&gt;")
     assert "alert(" not in re.sub("|".join(map(re.escape, harmless)), "", html)
@@ -251,7 +276,11 @@ def test_nothing_from_a_run_becomes_markup(tmp_path):
 
 
 def test_without_runs_there_is_still_a_page(tmp_path):
-    write_page(tmp_path / "new" / "index.html", page_data({}, [Skipped(tmp_path, "empty")], command=command), "Nothing")
+    write_page(
+        tmp_path / "new" / "index.html",
+        page_data({}, {}, [Skipped(tmp_path, "empty")], command=command),
+        "Nothing",
+    )
     html = (tmp_path / "new" / "index.html").read_text()
     assert "There is nothing to compare yet." in html
     assert "packed-plotly" not in html
@@ -268,7 +297,18 @@ def test_the_overview_is_there_before_any_script(three):
 
 
 def test_fifty_runs_of_300_epochs_stay_small(tmp_path):
-    for method in ("socrates", "sat", "gamblers", "ce", "brier", "focal", "flsd", "mc", "ce_dece", "ccl_sc"):
+    for method in (
+        "socrates",
+        "sat",
+        "gamblers",
+        "ce",
+        "brier",
+        "focal",
+        "flsd",
+        "mc",
+        "ce_dece",
+        "ccl_sc",
+    ):
         for seed in range(1, 6):
             make_run(tmp_path / "runs", experiment(method, seed, epochs=300, keep_every=300))
     write_page(tmp_path / "index.html", data_of(tmp_path / "runs"), "Large")
@@ -276,9 +316,16 @@ def test_fifty_runs_of_300_epochs_stay_small(tmp_path):
 
 
 def test_swatches_of_a_table_show_the_marker_of_each_method():
-    methods = {"CE": {"place": 0, "marker": "s", "collapsed": ""}, "SAT": {"place": 1, "marker": "D", "collapsed": ""}}
-    table = Table("t", "T", ("Method", "ECE"), tuple(Row((name,), (Cell(1.0),)) for name in methods))
-    outlines = re.findall(r'<path d="([^"]+)" style="fill:var\(--m(\d)\)"', to_html(table, methods=methods))
+    methods = {
+        "CE": {"place": 0, "marker": "s", "collapsed": ""},
+        "SAT": {"place": 1, "marker": "D", "collapsed": ""},
+    }
+    table = Table(
+        "t", "T", ("Method", "ECE"), tuple(TableRow((name,), (Cell(1.0),)) for name in methods)
+    )
+    outlines = re.findall(
+        r'<path d="([^"]+)" style="fill:var\(--m(\d)\)"', to_html(table, methods=methods)
+    )
     assert [place for _, place in outlines] == ["0", "1"]
     assert len({outline for outline, _ in outlines}) == 2
 
@@ -291,7 +338,9 @@ def test_a_page_of_twenty_runs_is_small(tmp_path):
 
 
 def test_each_of_36_rows_can_be_the_reference(tmp_path):
-    variants = [experiment("focal", seed, gamma=float(gamma)) for gamma in range(1, 19) for seed in (1, 2)]
+    variants = [
+        experiment("focal", seed, gamma=float(gamma)) for gamma in range(1, 19) for seed in (1, 2)
+    ]
     for one in variants:
         make_run(tmp_path, one)
     made = first(data_of(tmp_path))

@@ -33,7 +33,9 @@ def test_same_as_scipy(n, shift):
     interval = expected.confidence_interval(0.95)
     found = paired(dict(enumerate(one)), dict(enumerate(other)))
     values = (found.mean, found.low, found.high, found.p)
-    assert values == pytest.approx(((one - other).mean(), interval.low, interval.high, expected.pvalue), rel=1e-9)
+    assert values == pytest.approx(
+        ((one - other).mean(), interval.low, interval.high, expected.pvalue), rel=1e-9
+    )
     assert found.beyond_noise == (interval.low > 0 or interval.high < 0)
 
 
@@ -45,7 +47,9 @@ def test_only_common_seeds_count_whatever_their_order():
 
 
 def test_nan_is_left_out():
-    assert paired({1: math.nan, 2: 2.0, 3: 4.0}, {1: 0.0, 2: 1.0, 3: 1.0}) == paired({2: 2.0, 3: 4.0}, {2: 1.0, 3: 1.0})
+    assert paired({1: math.nan, 2: 2.0, 3: 4.0}, {1: 0.0, 2: 1.0, 3: 1.0}) == paired(
+        {2: 2.0, 3: 4.0}, {2: 1.0, 3: 1.0}
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +80,9 @@ def test_equal_values_of_zero():
 def test_turning_around_changes_signs_only():
     one, other = {1: 1.0, 2: 4.0, 3: 2.0}, {1: 0.5, 2: 1.0, 3: 2.5}
     found, turned = paired(one, other), paired(other, one)
-    assert (turned.mean, turned.low, turned.high) == pytest.approx((-found.mean, -found.high, -found.low))
+    assert (turned.mean, turned.low, turned.high) == pytest.approx(
+        (-found.mean, -found.high, -found.low)
+    )
     assert turned.p == pytest.approx(found.p)
 
 
@@ -93,7 +99,9 @@ def test_words_agree_with_interval_and_p(values, metric, data):
     spec = METRICS[metric]
     reference = data.draw(st.integers(0, len(values) - 1))
     found = compared(values, reference, spec)
-    assert [one.words == "reference" for one in found] == [place == reference for place in range(len(values))]
+    assert [one.words == "reference" for one in found] == [
+        place == reference for place in range(len(values))
+    ]
     for one in found:
         outside = one.low > 0 or one.high < 0
         better = (one.mean > 0) == spec.larger_is_better
@@ -116,10 +124,19 @@ def test_the_best_is_a_leader_and_no_leader_is_worse(values, metric):
 
 
 def test_a_family_is_corrected_by_the_number_of_its_comparisons():
-    """Three differ from the reference, one of them as another does, and one is equal to it: two comparisons."""
+    """Three differ from the reference, one of them as another does, and one is equal to it: two
+    comparisons."""
     base = {1: 5.0, 2: 6.0, 3: 7.0, 4: 8.0}
-    steps = [(1.0, 1.5, 1.2, 1.4), (1.0, 1.5, 1.2, 1.4), (0.2, -0.1, 0.3, 0.1), (0.0, 0.0, 0.0, 0.0)]
-    values = [base, *({seed: base[seed] + step for seed, step in enumerate(own, start=1)} for own in steps)]
+    steps = [
+        (1.0, 1.5, 1.2, 1.4),
+        (1.0, 1.5, 1.2, 1.4),
+        (0.2, -0.1, 0.3, 0.1),
+        (0.0, 0.0, 0.0, 0.0),
+    ]
+    values = [
+        base,
+        *({seed: base[seed] + step for seed, step in enumerate(own, start=1)} for own in steps),
+    ]
     values[2] = dict(values[1])
     found = compared(values, 0, METRICS["ece"])
     alone = stats.ttest_rel(list(values[1].values()), list(base.values()))
@@ -127,7 +144,13 @@ def test_a_family_is_corrected_by_the_number_of_its_comparisons():
     assert found[1].p == pytest.approx(2 * alone.pvalue)
     assert (found[1].low, found[1].high) == pytest.approx((interval.low, interval.high))
     assert found[2] == found[1]
-    assert [one.words for one in found] == ["reference", "worse", "worse", "within seed noise", "within seed noise"]
+    assert [one.words for one in found] == [
+        "reference",
+        "worse",
+        "worse",
+        "within seed noise",
+        "within seed noise",
+    ]
 
 
 def test_two_seeds_of_many_cannot_tell():

@@ -10,31 +10,28 @@ import pytest
 from report_runs import experiment
 
 from socrates.experiment import Part
+from socrates.palette import DARK, PAPER, contrast, faded, linear, on_dark
 from socrates.report.aggregate import labels
-from socrates.report.style import (
-    COLOURS,
-    DARK,
-    FURTHER,
-    PAPER,
-    contrast,
-    faded,
-    linear,
-    method_colour,
-    on_dark,
-    ramped,
-    styles,
-    variant,
-)
-from socrates.report.vocabulary import METHODS
+from socrates.report.style import FURTHER, method_colour, ramped, styles, variant
+from socrates.report.vocabulary import COLOURS, METHODS
 
-# What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and Fernandes 2009).
+# What is left of linear red, green and blue without one kind of cone (Machado, Oliveira and
+# Fernandes 2009).
 EYES = {
     "usual": np.eye(3),
     "red-blind": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
     "green-blind": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
     ),
 }
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
@@ -92,18 +89,25 @@ def test_a_method_keeps_its_look_whatever_else_is_there():
 
 
 def test_variants_are_told_apart_and_ranked_by_value():
-    many = [experiment("socrates:no-beta"), *(experiment("socrates", gamma=float(g)) for g in range(20, 0, -1))]
+    many = [
+        experiment("socrates:no-beta"),
+        *(experiment("socrates", gamma=float(g)) for g in range(20, 0, -1)),
+    ]
     found = styles(groups(*many))
     assert len(set(found.values())) == len(many)
     assert all(
-        contrast(style.colour, PAPER) >= 3 and contrast(on_dark(style.colour), DARK) >= 3 for style in found.values()
+        contrast(style.colour, PAPER) >= 3 and contrast(on_dark(style.colour), DARK) >= 3
+        for style in found.values()
     )
     assert found["Socrates γ=1"].marker == "o"
     assert found["Socrates γ=2"].marker == "s"
 
 
 def test_options_of_mixed_kinds_can_be_ranked():
-    mixed = {repr(value): Part("socrates", target_over=value) for value in ("all", "known", None, 1, 0.5, True)}
+    mixed = {
+        repr(value): Part("socrates", target_over=value)
+        for value in ("all", "known", None, 1, 0.5, True)
+    }
     assert len(set(styles(mixed).values())) == len(mixed)
 
 
@@ -124,9 +128,15 @@ def test_every_method_has_a_marker_of_its_own():
 
 
 def test_variants_of_one_method_alone_have_a_hue_each_and_up_to_three_its_shades():
-    ten = {str(number): Part(f"socrates:{number}" if number else "socrates") for number in range(10)}
+    ten = {
+        str(number): Part(f"socrates:{number}" if number else "socrates") for number in range(10)
+    }
     found = styles(ten)
-    assert len({style.colour for style in found.values()}) == len({style.marker for style in found.values()}) == 10
+    assert (
+        len({style.colour for style in found.values()})
+        == len({style.marker for style in found.values()})
+        == 10
+    )
     assert found["0"].colour == COLOURS["socrates"]
     three = styles({label: ten[label] for label in "012"})
     assert COLOURS["ce"] not in {style.colour for style in three.values()}
@@ -138,7 +148,9 @@ def luminance(colour):
 
 
 def test_variants_by_one_number_have_a_ramp_from_dark_to_light():
-    found = styles({str(gamma): Part("socrates", gamma=float(gamma)) for gamma in (5, 0.5, 4, 3, 2, 1)})
+    found = styles(
+        {str(gamma): Part("socrates", gamma=float(gamma)) for gamma in (5, 0.5, 4, 3, 2, 1)}
+    )
     ordered = [found[gamma].colour for gamma in ("0.5", "1", "2", "3", "4", "5")]
     assert ordered == sorted(ordered, key=luminance)
     assert len({style.marker for style in found.values()}) == 6
@@ -155,7 +167,9 @@ def test_variants_by_two_numbers_have_a_colour_for_one_and_a_marker_for_the_othe
         assert all(len(own) == 1 for own in of_value.values())
 
 
-@pytest.mark.parametrize("options", [[{}, {"gamma": 1}], [{"gamma": 1}, {"gamma": "x"}], [{"gamma": 1}] * 2])
+@pytest.mark.parametrize(
+    "options", [[{}, {"gamma": 1}], [{"gamma": 1}, {"gamma": "x"}], [{"gamma": 1}] * 2]
+)
 def test_what_is_no_number_or_not_told_by_numbers_has_no_ramp(options):
     assert ramped({str(place): Part("socrates", **own) for place, own in enumerate(options)}) == {}
 
@@ -166,7 +180,9 @@ def test_all_are_shown_first_unless_told_which():
     assert [style.shown_first for style in styles(methods, {"sat"}).values()] == [False, True]
 
 
-RAMPED = [style.colour for style in ramped({str(k): Part("focal", gamma=k) for k in range(40)}).values()]
+RAMPED = [
+    style.colour for style in ramped({str(k): Part("focal", gamma=k) for k in range(40)}).values()
+]
 SHADED = [variant(colour, rank).colour for colour in COLOURS.values() for rank in range(3)]
 
 

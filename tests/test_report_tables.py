@@ -12,12 +12,18 @@ from report_runs import experiment, make_run
 from scipy import stats
 
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
-from socrates.report.compare import MAX_COLUMNS
-from socrates.report.comparisons import overview_table, performance_table, reading_table, scaled_table
+from socrates.report.answer import answers_of
+from socrates.report.compare import MAX_COLUMNS, RANKS_OF_SEEDS
+from socrates.report.comparisons import (
+    overview_table,
+    performance_table,
+    reading_table,
+    scaled_table,
+)
 from socrates.report.listings import reference, runs_table, significance_table, skipped_table
 from socrates.report.page import page_data
-from socrates.report.tables import Row, emphasis
-from socrates.report.vocabulary import COMPARED, METRICS
+from socrates.report.tables import TableRow, emphasis
+from socrates.report.vocabulary import METRICS, compared_metrics
 
 NAN = math.nan
 
@@ -55,8 +61,16 @@ def three(tmp_path):
         ([1.0, 2.0, 3.0], False, ["best", "second", None]),
         ([1.0, 2.0, 3.0], True, [None, "second", "best"]),
         ([1.06, 1.07, 6.47, 1.07], False, ["best", "second", None, "second"]),  # a row of the paper
-        ([0.281, 0.284, 0.30], False, ["best", "best", None]),  # both print 0.28: two firsts, no second
-        ([1.0, 1.0, 1.0, 0.5], True, ["best", "best", "best", None]),  # the worst is never underlined
+        (
+            [0.281, 0.284, 0.30],
+            False,
+            ["best", "best", None],
+        ),  # both print 0.28: two firsts, no second
+        (
+            [1.0, 1.0, 1.0, 0.5],
+            True,
+            ["best", "best", "best", None],
+        ),  # the worst is never underlined
         ([1.0, 2.0, 2.0], False, ["best", None, None]),
         ([NAN, 2.0, 1.0], False, [None, None, "best"]),
         ([NAN, NAN], False, [None, None]),
@@ -74,7 +88,13 @@ def test_emphasis_follows_the_printed_digits():
     assert emphasis([0.1234, 0.1235, 0.2], False, ".4f") == ["best", "second", None]
     assert emphasis([0.1234, 0.1235, 0.2], False, ".2f") == ["best", "best", None]
     leads = [True, False, True, False, False]
-    assert emphasis([1.0, 1.1, 1.2, 1.3, 1.4], False, leads=leads) == ["best", None, "best", None, None]
+    assert emphasis([1.0, 1.1, 1.2, 1.3, 1.4], False, leads=leads) == [
+        "best",
+        None,
+        "best",
+        None,
+        None,
+    ]
     assert emphasis([1.0, 1.1, 1.2], False, leads=[True, False, False]) == ["best", "second", None]
 
 
@@ -85,13 +105,20 @@ def test_performance_by_hand(three):
     table = performance_table(three)
     assert table.heads == ("Setting", "Metric", "CE", "Focal", "Socrates")
     accuracy, ece = cells(table, "Acc (%)"), cells(table, "ECE (%)")
-    assert [cell.text for cell in accuracy.values()] == ["92.00 ± 2.00", "91.00 ± 0.00", "93.00 ± 1.00"]
-    assert [cell.emphasis for cell in accuracy.values()] == ["best"] * 3  # none can be told from 92, 93, 94
+    assert [cell.text for cell in accuracy.values()] == [
+        "92.00 ± 2.00",
+        "91.00 ± 0.00",
+        "93.00 ± 1.00",
+    ]
+    # none is shown to be worse than 92, 93, 94
+    assert [cell.emphasis for cell in accuracy.values()] == ["best"] * 3
     assert [cell.text for cell in ece.values()] == ["6.00 ± 1.00", "4.10 ± 0.10", "2.00 ± 1.00"]
     assert [cell.emphasis for cell in ece.values()] == [None, "best", "best"]  # p = 0 and p = 0.11
-    assert any("cannot be told from the best" in note for note in table.notes)
+    assert RANKS_OF_SEEDS in table.notes
     assert {cell.n for cell in ece.values()} == {3}
-    assert [row.keys[1] for row in table.rows] == [METRICS[name].head for name in COMPARED]
+    assert [row.keys[1] for row in table.rows] == [
+        METRICS[name].head for name in compared_metrics()
+    ]
 
 
 def test_nll_and_brier_score_are_not_in_percent(tmp_path):
@@ -114,7 +141,11 @@ def test_split_and_reading_choose_the_numbers(three):
 
 
 def test_overview_ranks_methods_and_counts_seeds_and_collapses(tmp_path):
-    for method, accuracy, ece in (("ce", 0.90, 0.10), ("socrates", 0.92, 0.02), ("sat", 0.10, 0.01)):
+    for method, accuracy, ece in (
+        ("ce", 0.90, 0.10),
+        ("socrates", 0.92, 0.02),
+        ("sat", 0.10, 0.01),
+    ):
         for seed in (1, 2):
             test = {"accuracy": accuracy + 0.01 * seed, "ece": ece}
             bad = "100 % of the answers are 'unknown'" if (method, seed) == ("sat", 2) else None
@@ -127,7 +158,8 @@ def test_overview_ranks_methods_and_counts_seeds_and_collapses(tmp_path):
         ("11.50 ± 0.71", None),
         ("93.50 ± 0.71", "best"),
     ]
-    assert (sat["ECE (%)"].text, sat["ECE (%)"].emphasis) == ("1.00 ± 0.00", None)  # the lowest, and means nothing
+    # the lowest, and means nothing
+    assert (sat["ECE (%)"].text, sat["ECE (%)"].emphasis) == ("1.00 ± 0.00", None)
     assert (sat["Seeds"].text, sat["Collapsed"], ce["Collapsed"]) == ("2", "1 of 2 runs", "–")
     assert socrates["Floor (%)"].emphasis is None
 
@@ -159,15 +191,24 @@ def test_collapsed_groups_are_marked_and_not_ranked(tmp_path):
 def published(results, table, metric, scaler):
     if metric in ("nll", "brier") or results.method.name == "focal":
         return None
-    caveats = {"cw_ece": ("cut", "A sentence."), "ada_ece": "unequal"}.get(metric, ())
-    return SimpleNamespace(mean=4.39, std=0.25 if results.method.name == "socrates" else None, caveat=caveats)
+    caveats = {"cw_ece": ("cut", "A sentence."), "ada_ece": ("unequal",)}.get(metric, ())
+    return SimpleNamespace(
+        mean=4.39, std=0.25 if results.method.name == "socrates" else None, caveat=caveats
+    )
 
 
 def test_published_rows_stand_beneath_ours_with_footnotes(three):
-    table = performance_table(three, published=published, caveats={"cut": "Cut off.", "unequal": "Unequal."})
+    table = performance_table(
+        three, published=published, caveats={"cut": "Cut off.", "unequal": "Unequal."}
+    )
     assert table.heads[:3] == ("Setting", "Metric", "Source")
     sources = [(row.keys[1], row.keys[2]) for row in table.rows]
-    assert sources[:4] == [("Acc (%)", "ours"), ("Acc (%)", "published"), ("ECE (%)", "ours"), ("ECE (%)", "published")]
+    assert sources[:4] == [
+        ("Acc (%)", "ours"),
+        ("Acc (%)", "published"),
+        ("ECE (%)", "ours"),
+        ("ECE (%)", "published"),
+    ]
     assert ("NLL", "published") not in sources
     found = cells(table, "CW-ECE (%)", "published")
     assert [cell.text for cell in found.values()] == ["4.39", "–", "4.39 ± 0.25"]
@@ -186,7 +227,9 @@ def test_more_settings_share_columns_without_their_options(tmp_path):
         make_run(tmp_path, experiment("ce", epochs=epochs))
     table = performance_table(settings_of(tmp_path))
     assert table.heads == ("Setting", "Metric", "CE", "Focal")
-    assert {"digits, mlp, 4 epochs: Focal γ=1.", "digits, mlp, 6 epochs: Focal γ=3."} <= set(table.notes)
+    assert {"digits, mlp, 4 epochs: Focal γ=1.", "digits, mlp, 6 epochs: Focal γ=3."} <= set(
+        table.notes
+    )
 
 
 def test_a_method_missing_in_a_setting_leaves_its_cells_empty(tmp_path):
@@ -199,13 +242,19 @@ def test_a_method_missing_in_a_setting_leaves_its_cells_empty(tmp_path):
 @pytest.mark.parametrize("number", [MAX_COLUMNS, MAX_COLUMNS + 1, 32])
 def test_many_methods_become_rows(tmp_path, number):
     for gamma in range(number):
-        make_run(tmp_path, experiment("focal", gamma=float(gamma)), test={"ece": 0.01 * (gamma + 1)})
+        make_run(
+            tmp_path, experiment("focal", gamma=float(gamma)), test={"ece": 0.01 * (gamma + 1)}
+        )
     table = performance_table(settings_of(tmp_path))
     if number <= MAX_COLUMNS:
         assert len(table.heads) == 2 + number
         places = {head: cell.emphasis for head, cell in cells(table, "ECE (%)").items()}
     else:
-        assert table.heads == ("Setting", "Method", *(METRICS[name].head for name in COMPARED))
+        assert table.heads == (
+            "Setting",
+            "Method",
+            *(METRICS[name].head for name in compared_metrics()),
+        )
         assert len(table.rows) == number
         places = {row.keys[1]: row.cells[1].emphasis for row in table.rows}
     assert {key for key, place in places.items() if place == "best"} == {"Focal γ=0"}
@@ -226,7 +275,17 @@ def test_posthoc_has_a_column_for_each_scaler(tmp_path):
         make_run(tmp_path, experiment("sat", seed))
     settings = settings_of(tmp_path)
     table = performance_table(settings, scaled=True)
-    expected = ["CE", "CE + TS", "CE + VS", "CE + MS", "SAT", "SAT + TS", "SAT + VS", "SAT + MS", "SAT + RS"]
+    expected = [
+        "CE",
+        "CE + TS",
+        "CE + VS",
+        "CE + MS",
+        "SAT",
+        "SAT + TS",
+        "SAT + VS",
+        "SAT + MS",
+        "SAT + RS",
+    ]
     assert list(table.heads[2:]) == expected
     (groups,) = settings.values()
     values = 100 * groups[1].values("ece", scaler="readout")
@@ -237,7 +296,9 @@ def test_posthoc_has_a_column_for_each_scaler(tmp_path):
 def test_posthoc_asks_for_published_numbers_by_scaler(tmp_path):
     make_run(tmp_path, experiment("ce"))
     asked = []
-    performance_table(settings_of(tmp_path), published=lambda *how: asked.append(how[1:]), scaled=True)
+    performance_table(
+        settings_of(tmp_path), published=lambda *how: asked.append(how[1:]), scaled=True
+    )
     assert ("posthoc", "ece", "matrix") in asked
     assert ("posthoc", "ece", "readout") not in asked
 
@@ -245,10 +306,20 @@ def test_posthoc_asks_for_published_numbers_by_scaler(tmp_path):
 def test_readings_stand_side_by_side(three):
     (groups,) = three.values()
     table = reading_table(three, "val")
-    assert table.heads == ("Setting", "Method", "Metric", "answer", "abstain", "renormalize", "spread")
+    assert table.heads == (
+        "Setting",
+        "Method",
+        "Metric",
+        "answer",
+        "abstain",
+        "renormalize",
+        "spread",
+    )
     assert {row.keys[1] for row in table.rows} == {"Socrates"}
     for reading, cell in cells(table, "ECE (%)").items():
-        assert cell.mean == pytest.approx(100 * groups[2].values("ece", split="val", reading=reading).mean())
+        assert cell.mean == pytest.approx(
+            100 * groups[2].values("ece", split="val", reading=reading).mean()
+        )
 
 
 # Listings
@@ -262,7 +333,7 @@ def test_significance_by_scipy(three):
     assert (ce["Reference"], ce["Seeds"].mean) == ("Socrates", 3)
     assert ce["Difference"].mean == pytest.approx(-1)
     interval = tests["CE"].confidence_interval(1 - 0.05 / 2)  # two comparisons
-    assert (ce["95 % from"].mean, ce["95 % to"].mean) == pytest.approx((interval.low, interval.high))
+    assert (ce["95% from"].mean, ce["95% to"].mean) == pytest.approx((interval.low, interval.high))
     assert focal["p"].mean == pytest.approx(2 * tests["Focal"].pvalue)
     assert ce["p"].mean == pytest.approx(2 * tests["CE"].pvalue)
     assert ce["Verdict"] == "within seed noise"
@@ -272,7 +343,12 @@ def test_significance_by_scipy(three):
 def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
     for method, ece, accuracy in (("ce", 0.05, 0.95), ("focal", 0.02, 0.90), ("sat", 0.01, 0.99)):
         collapsed = "every answer is class 0" if method == "sat" else None
-        make_run(tmp_path, experiment(method), test={"ece": ece, "accuracy": accuracy}, collapsed=collapsed)
+        make_run(
+            tmp_path,
+            experiment(method),
+            test={"ece": ece, "accuracy": accuracy},
+            collapsed=collapsed,
+        )
     table = significance_table(settings_of(tmp_path))
     assert cells(table, "ECE (%)", "CE")["Reference"] == "Focal"
     assert cells(table, "Acc (%)", "Focal")["Reference"] == "CE"
@@ -289,7 +365,9 @@ def test_of_several_socrates_the_best_is_the_reference_of_tables_and_page(tmp_pa
     (groups,) = settings.values()
     assert groups[reference(groups, "ece")].label == "Socrates γ=2"
     assert cells(significance_table(settings), "ECE (%)", "CE")["Reference"] == "Socrates γ=2"
-    page = page_data(settings)["settings"][0]["tables"]["differences"]["answer"]
+    page = page_data(settings, answers_of(settings))["settings"][0]["tables"]["differences"][
+        "answer"
+    ]
     assert set(re.findall('data-words="(Socrates[^"]*)"', page)) == {"Socrates γ=2"}
 
 
@@ -299,7 +377,9 @@ def test_a_method_alone_has_no_differences(tmp_path):
 
 
 def test_runs_one_line_each(tmp_path):
-    directory = make_run(tmp_path, experiment("sat", 7), test={"accuracy": 0.5, "ece": 0.25}, collapsed="why")
+    directory = make_run(
+        tmp_path, experiment("sat", 7), test={"accuracy": 0.5, "ece": 0.25}, collapsed="why"
+    )
     settings = settings_of(tmp_path)
     (row,) = runs_table(settings).rows
     assert row.keys == (directory.name,)
@@ -312,4 +392,4 @@ def test_runs_one_line_each(tmp_path):
 
 def test_skipped_directories_with_their_reason():
     table = skipped_table([Skipped(Path("runs/a"), "unfinished: 2 of 6 epochs are done")])
-    assert table.rows == (Row(("runs/a",), ("unfinished: 2 of 6 epochs are done",)),)
+    assert table.rows == (TableRow(("runs/a",), ("unfinished: 2 of 6 epochs are done",)),)

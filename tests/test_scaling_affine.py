@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scaling_cases import confident, ece, mixed, nll, sampled
 
 from socrates.scaling import MatrixScaling, StructuredScaling, TemperatureScaling, VectorScaling
-from socrates.scaling.matrix import STRENGTHS
-from socrates.scaling.newton import conjugate_gradients, minimize
-from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import Fold
+from socrates.scaling.affine import MATRIX_STRENGTHS
+from socrates.scaling.folds import Fold
+from socrates.scaling.held_out import HeldOut
+from socrates.scaling.newton import AffineNLL, conjugate_gradients, minimize
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 
@@ -24,7 +24,9 @@ def gradient_length(scaler, logits, labels):
     vector = isinstance(scaler, VectorScaling)
     parts = [p.clone().requires_grad_() for p in scaler.affine()]
     z = logits.double()
-    value = nll(z * parts[0] + parts[1] if vector else torch.nn.functional.linear(z, *parts), labels)
+    value = nll(
+        z * parts[0] + parts[1] if vector else torch.nn.functional.linear(z, *parts), labels
+    )
     if scaler.strength:
         t = TemperatureScaling().fit(logits, labels).temperature
         identity = torch.ones(()) if vector else torch.eye(logits.shape[1])
@@ -34,7 +36,8 @@ def gradient_length(scaler, logits, labels):
 
 
 def test_vector_bias_by_hand():
-    # Uninformative logits, 3 labels of 4 are class 0: only the bias can act, and its odds must be 3.
+    # Uninformative logits, 3 labels of 4 are class 0: only the bias can act, and its odds must be
+    # 3.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
     scaler = VectorScaling(None).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
     assert float(scaler.bias[0] - scaler.bias[1]) == pytest.approx(math.log(3), abs=1e-5)
@@ -42,8 +45,8 @@ def test_vector_bias_by_hand():
 
 
 def test_ridge_by_hand():
-    # Two classes, equal logits but for one row of each sign: by symmetry only the bias +-a acts on labels 3 : 1, and
-    # its optimum has sigmoid(2 a) - 3 / 4 + strength a = 0.
+    # Two classes, equal logits but for one row of each sign: by symmetry only the bias +-a acts on
+    # labels 3 : 1, and its optimum has sigmoid(2 a) - 3 / 4 + strength a = 0.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
     scaler = VectorScaling(0.5).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
     a = float(scaler.bias[0])
@@ -52,7 +55,8 @@ def test_ridge_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("n", "c", "regularization"), [(10_000, 10, None), (5000, 100, None), (5000, 100, 1e-3), (10_000, 10, "structured")]
+    ("n", "c", "regularization"),
+    [(10_000, 10, None), (5000, 100, None), (5000, 100, 1e-3), (10_000, 10, "structured")],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_vector_converges(n, c, dtype, regularization):
@@ -75,12 +79,16 @@ def test_vector_float32_curvature_converges():
     assert gradient_length(VectorScaling(None).fit(logits, labels), logits, labels) < 1e-6
 
 
-@pytest.mark.parametrize("make", [lambda z: z, lambda z: z + 1000, lambda z: 1e4 * z, lambda z: 1e-3 * z])
+@pytest.mark.parametrize(
+    "make", [lambda z: z, lambda z: z + 1000, lambda z: 1e4 * z, lambda z: 1e-3 * z]
+)
 def test_offsets_and_scales_still_converge(make):
     logits, labels = sampled(2000, 5, 1.0, dtype=torch.float64)
     logits = make(logits)
     vector = VectorScaling(None).fit(logits, labels)
-    assert vector.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
+    assert (
+        vector.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
+    )
     matrix = MatrixScaling().fit(logits, labels)
     assert torch.isfinite(matrix.weight).all()
     assert matrix.report.nll_after <= matrix.report.nll_before
@@ -98,14 +106,17 @@ def test_matrix_converges(regularization, n, c):
 @pytest.mark.parametrize("n", [100, 600])
 def test_matrix_without_penalty_converges_where_labels_are_nearly_separable(n):
     logits, labels = sampled(n, 30, 1.5)
-    with pytest.warns(UserWarning, match="MatrixScaling: the labels can be separated without error"):
+    with pytest.warns(UserWarning, match="MatrixScaling: .*separated"):
         scaler = MatrixScaling(None).fit(logits, labels)
     assert gradient_length(scaler, logits, labels) < 1e-6
 
 
 def test_matrix_undoes_a_mixture():
     logits, labels = mixed(20_000, 5, strength=0.3)
-    free, temperature = MatrixScaling(None).fit(logits, labels), TemperatureScaling().fit(logits, labels)
+    free, temperature = (
+        MatrixScaling(None).fit(logits, labels),
+        TemperatureScaling().fit(logits, labels),
+    )
     clean, _ = sampled(20_000, 5, 1.5)
     assert float(nll(free(logits), labels)) <= float(nll(clean / 1.5, labels)) + 1e-6
     assert free.report.nll_after < temperature.report.nll_after - 0.1
@@ -114,7 +125,9 @@ def test_matrix_undoes_a_mixture():
 def test_infinite_strength_is_temperature_scaling():
     logits, labels = mixed(1000, 6)
     scaler = MatrixScaling(math.inf).fit(logits, labels)
-    assert torch.allclose(scaler(logits), TemperatureScaling().fit(logits, labels)(logits), atol=1e-5)
+    assert torch.allclose(
+        scaler(logits), TemperatureScaling().fit(logits, labels)(logits), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("regularization", [math.inf, "cv"])
@@ -132,8 +145,12 @@ def test_infinite_strength_reports_the_gradient_by_the_temperature(regularizatio
 def test_report_holds_the_gradient_at_the_returned_parameters(make, regularization):
     logits, labels = mixed(1000, 6)
     scaler = make(regularization).fit(logits, labels)
-    assert scaler.report.gradient_norm == pytest.approx(gradient_length(scaler, logits, labels), abs=1e-12)
-    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-12)
+    assert scaler.report.gradient_norm == pytest.approx(
+        gradient_length(scaler, logits, labels), abs=1e-12
+    )
+    assert scaler.report.nll_after == pytest.approx(
+        float(nll(scaler(logits.double()), labels)), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,7 +161,8 @@ def test_matrix_default_is_no_worse_than_temperature_where_that_is_the_truth(see
     temperature = TemperatureScaling().fit(logits[fit], labels[fit])
     matrix = MatrixScaling().fit(logits[fit], labels[fit])
     assert (
-        nll(matrix(logits[held_out]), labels[held_out]) <= nll(temperature(logits[held_out]), labels[held_out]) + 1e-6
+        nll(matrix(logits[held_out]), labels[held_out])
+        <= nll(temperature(logits[held_out]), labels[held_out]) + 1e-6
     )
 
 
@@ -154,15 +172,21 @@ def test_matrix_default_wins_where_classes_leak(strength):
     fit, held_out = slice(0, 5000), slice(5000, None)
     temperature = TemperatureScaling().fit(logits[fit], labels[fit])
     matrix = MatrixScaling().fit(logits[fit], labels[fit])
-    assert nll(matrix(logits[held_out]), labels[held_out]) < nll(temperature(logits[held_out]), labels[held_out]) - 0.05
+    assert (
+        nll(matrix(logits[held_out]), labels[held_out])
+        < nll(temperature(logits[held_out]), labels[held_out]) - 0.05
+    )
 
 
 @pytest.mark.parametrize("case", GOLDEN["ms_vs"], ids=lambda case: f"{case['method']}-{case['C']}")
 def test_golden_held_out_calibration(case):
-    # The released matrix scaling raises the test ECE to 43 % at 100 classes; ours must lower it in every case.
+    # The released matrix scaling raises the test ECE to 43 % at 100 classes; ours must lower it in
+    # every case.
     logits, labels = sampled(10_000, case["C"], 2.0, seed=3)
     fit, test = slice(0, 5000), slice(5000, None)
-    scaler = {"MS": MatrixScaling, "VS": VectorScaling}[case["method"]]().fit(logits[fit], labels[fit])
+    scaler = {"MS": MatrixScaling, "VS": VectorScaling}[case["method"]]().fit(
+        logits[fit], labels[fit]
+    )
     before, after = ece(logits[test], labels[test]), ece(scaler(logits[test]), labels[test])
     assert before > 0.1
     assert after < 0.03
@@ -171,12 +195,21 @@ def test_golden_held_out_calibration(case):
 
 every_default = pytest.mark.parametrize(
     "make",
-    [VectorScaling, MatrixScaling, StructuredScaling, partial(StructuredScaling, structure="diagonal")],
+    [
+        VectorScaling,
+        MatrixScaling,
+        StructuredScaling,
+        partial(StructuredScaling, structure="diagonal"),
+    ],
     ids=repr,
 )
 every_affine = pytest.mark.parametrize(
     "scaler",
-    [make(*strength) for make in (VectorScaling, MatrixScaling) for strength in ((), (None,), (0.01,))],
+    [
+        make(*strength)
+        for make in (VectorScaling, MatrixScaling)
+        for strength in ((), (None,), (0.01,))
+    ],
     ids=repr,
 )
 
@@ -184,7 +217,9 @@ every_affine = pytest.mark.parametrize(
 @every_affine
 def test_unknown_column_is_ruled_out_and_finite(scaler):
     known, labels = sampled(3000, 6, 1.5)
-    logits = torch.cat([known, 3 * torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
+    logits = torch.cat(
+        [known, 3 * torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1
+    )
     scaler.fit(logits, labels, unknown_class=True)
     p = scaler(logits).double().softmax(dim=1)
     assert float(p[:, -1].mean()) < 1e-7
@@ -192,14 +227,17 @@ def test_unknown_column_is_ruled_out_and_finite(scaler):
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
     scale, bias = type(scaler)(scaler.regularization).fit(known, labels).affine()
     own = (slice(None, -1),) * scale.ndim
-    assert torch.equal(scaler.affine()[0][own], scale)  # the known columns are scaled as if they were alone
+    # the known columns are scaled as if they were alone
+    assert torch.equal(scaler.affine()[0][own], scale)
     assert torch.equal(scaler.bias[:-1], bias)
 
 
 @every_affine
 def test_the_gradient_of_a_ruled_out_column_is_a_tenth_of_the_tolerance(scaler):
     known, labels = sampled(400, 4, 1.5)
-    logits = torch.cat([known, 3 * torch.randn(400, 1, generator=torch.Generator().manual_seed(1))], dim=1).double()
+    logits = torch.cat(
+        [known, 3 * torch.randn(400, 1, generator=torch.Generator().manual_seed(1))], dim=1
+    ).double()
     scaler.fit(logits, labels, unknown_class=True)
     p_unknown = scaler(logits).softmax(dim=1)[:, -1]
     # A row's gradient by bias and row of the unknown column is (1, z) times that probability.
@@ -209,29 +247,38 @@ def test_the_gradient_of_a_ruled_out_column_is_a_tenth_of_the_tolerance(scaler):
     scale, _ = scaler.affine()
     assert float(scale[(-1,) * scale.ndim]) == pytest.approx(float(1 / t))
     logits[:, -1] = -1e4
-    assert float(scaler.fit(logits, labels, unknown_class=True).bias[-1]) == 0  # a higher one might let it in
+    # a higher one might let it in
+    assert float(scaler.fit(logits, labels, unknown_class=True).bias[-1]) == 0
 
 
 @every_affine
 def test_an_absent_class_keeps_the_row_of_temperature_scaling(scaler):
     logits, labels = mixed(3000, 6)
-    logits = torch.cat([logits, torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1)
+    logits = torch.cat(
+        [logits, torch.randn(3000, 1, generator=torch.Generator().manual_seed(1))], dim=1
+    )
     logits = logits[:, [0, 1, 2, 6, 3, 4, 5]]  # the class without labels stands in the middle
     labels = labels + (labels > 2)
     t = TemperatureScaling().fit(logits, labels).temperature
     scale, bias = scaler.fit(logits, labels).affine()
-    for part in (scale[3], scale[:, 3]) if scale.ndim == 2 else (scale[3],):  # also a matrix's column: nobody reads it
-        assert torch.allclose(t * part, torch.eye(7).double()[3] if scale.ndim == 2 else t.new_ones(()))
+    # also a matrix's column: nobody reads it
+    for part in (scale[3], scale[:, 3]) if scale.ndim == 2 else (scale[3],):
+        assert torch.allclose(
+            t * part, torch.eye(7).double()[3] if scale.ndim == 2 else t.new_ones(())
+        )
     assert float(bias[3]) == 0
     assert float(bias.sum()) == pytest.approx(0, abs=1e-9)
     assert scaler.report.converged
-    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-9)
+    assert scaler.report.nll_after == pytest.approx(
+        float(nll(scaler(logits.double()), labels)), abs=1e-9
+    )
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
 
 @every_affine
 def test_a_fit_worse_than_temperature_scaling_on_its_own_rows_is_not_taken(scaler):
-    # Right 4 times of 5, so two classes want odds of 4; the third, never a label, is ruled out by larger ones.
+    # Right 4 times of 5, so two classes want odds of 4; the third, never a label, is ruled out by
+    # larger ones.
     logits = torch.tensor([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]] * 50)
     labels = (torch.arange(100) + (torch.arange(100) % 10 < 2)) % 2
     temperature = TemperatureScaling().fit(logits, labels)
@@ -246,7 +293,8 @@ def test_a_fit_worse_than_temperature_scaling_on_its_own_rows_is_not_taken(scale
 @every_default
 def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
     logits, labels = confident(10_000, classes, seed)
-    fit = (labels != 0).nonzero().squeeze(1)[:rows]  # one class is absent, with 100 classes several are
+    # one class is absent, with 100 classes several are
+    fit = (labels != 0).nonzero().squeeze(1)[:rows]
     rest = torch.ones(10_000, dtype=torch.bool)
     rest[fit] = False
     temperature, scaler = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), make()))
@@ -256,7 +304,8 @@ def test_few_samples_a_class_are_no_trap(make, rows, classes, seed):
 
 @every_default
 def test_an_absent_class_that_looks_like_another_is_no_trap(make):
-    # Classes 0 and 1 are often taken for each other: without labels of class 0, its column only tells of class 1.
+    # Classes 0 and 1 are often taken for each other: without labels of class 0, its column only
+    # tells of class 1.
     logits, labels = confident(10_000, 6)
     alike = torch.rand(10_000, generator=torch.Generator().manual_seed(0)) < 0.4
     logits[:, 0] += 6 * ((labels == 1) & alike)
@@ -272,17 +321,22 @@ def test_an_absent_class_that_looks_like_another_is_no_trap(make):
 def test_the_trap_of_few_samples_is_real():
     logits, labels = confident(10_000, 50)
     fit, rest = slice(0, 1000), slice(1000, None)
-    temperature, free = (s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), VectorScaling(None)))
-    assert float(nll(free(logits[rest]), labels[rest])) > float(nll(temperature(logits[rest]), labels[rest])) + 0.05
+    temperature, free = (
+        s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), VectorScaling(None))
+    )
+    assert (
+        float(nll(free(logits[rest]), labels[rest]))
+        > float(nll(temperature(logits[rest]), labels[rest])) + 0.05
+    )
 
 
 @pytest.mark.parametrize(
     ("scaler", "message"),
     [
-        (VectorScaling(), "every label has the largest logit"),
-        (MatrixScaling(), "every label has the largest logit"),
-        (VectorScaling(None), "labels can be separated without error"),
-        (MatrixScaling(None), "labels can be separated without error"),
+        (VectorScaling(), "largest logit"),
+        (MatrixScaling(), "largest logit"),
+        (VectorScaling(None), "separated"),
+        (MatrixScaling(None), "separated"),
     ],
     ids=repr,
 )
@@ -295,14 +349,18 @@ def test_separable_labels_end_finite(scaler, message):
     assert scaler.report.converged
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), VectorScaling(None), MatrixScaling()], ids=repr)
+@pytest.mark.parametrize(
+    "scaler", [VectorScaling(), VectorScaling(None), MatrixScaling()], ids=repr
+)
 @pytest.mark.parametrize("mask", [-1e4, -1e30, -3.4e38])
 def test_masked_logits_fit(scaler, mask):
     logits, labels = sampled(2000, 6, 1.5)
     hidden = (labels + 1 + torch.arange(2000) % 5) % 6
     logits[torch.arange(2000), hidden] = mask
     scaler.fit(logits, labels)
-    assert scaler.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
+    assert (
+        scaler.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
+    )
     assert not torch.isnan(scaler(logits)).any()
 
 
@@ -318,16 +376,15 @@ def test_more_parameters_than_samples_end_finite(scaler):
 
 @pytest.mark.parametrize("scaler", [VectorScaling(), MatrixScaling()])
 def test_one_class_is_refused(scaler):
-    with pytest.raises(ValueError, match=r"at least 2 classes.*use TemperatureScaling"):
+    with pytest.raises(ValueError, match="use TemperatureScaling"):
         scaler.fit(torch.randn(5, 3), torch.ones(5, dtype=torch.long))
 
 
+@pytest.mark.parametrize("make", [MatrixScaling, VectorScaling])
 @pytest.mark.parametrize("bad", ["CV", -1.0, math.nan])
-def test_regularization_is_checked(bad):
-    with pytest.raises(ValueError, match="regularization must be"):
-        MatrixScaling(bad)
-    with pytest.raises(ValueError, match="regularization must be"):
-        VectorScaling(bad)
+def test_regularization_is_checked(make, bad):
+    with pytest.raises(ValueError, match=f"strength .*{bad!r}$"):
+        make(bad)
 
 
 def test_cross_validation_needs_no_luck():
@@ -337,8 +394,10 @@ def test_cross_validation_needs_no_luck():
 
 
 def test_cross_validation_tries_half_decades_and_needs_ten_rows():
-    assert STRENGTHS[0] == math.inf
-    assert torch.tensor(STRENGTHS[1:]).log10().tolist() == pytest.approx(torch.arange(0, -6.1, -0.5).tolist(), abs=0.03)
+    assert MATRIX_STRENGTHS[0] == math.inf
+    assert torch.tensor(MATRIX_STRENGTHS[1:]).log10().tolist() == pytest.approx(
+        torch.arange(0, -6.1, -0.5).tolist(), abs=0.03
+    )
     # Sure of class 0, and surer where that is right: a bias undoes it, a temperature cannot.
     logits, labels = torch.tensor([[5.0, 0.0], [3.0, 0.0]] * 5), torch.tensor([0, 1] * 5)
     assert MatrixScaling().fit(logits[:9], labels[:9]).strength == math.inf
@@ -348,15 +407,15 @@ def test_cross_validation_tries_half_decades_and_needs_ten_rows():
 @pytest.mark.parametrize(("gain", "atol"), [(1e-3, 0.05), (1e-9, 1e-3)])
 @pytest.mark.parametrize("strength", [1.0, 0.01])
 def test_a_fold_scores_its_rows_with_a_fit_on_the_others(monkeypatch, strength, gain, atol):
-    monkeypatch.setattr("socrates.scaling.path.FOLD_GAIN", gain)
+    monkeypatch.setattr("socrates.scaling.folds.FOLD_GAIN", gain)
     logits, labels = mixed(300, 4)
     inside = torch.arange(0, 300, 5)
     outside = torch.arange(300) % 5 != 0
-    objective = AffineNLL(logits[outside], labels[outside], 0.7, full=True)
+    objective = AffineNLL(HeldOut(logits[outside], labels[outside]), 0.7, full=True)
     objective.penalty = strength
     outputs = objective.outputs(logits[inside], minimize(objective, objective.centre, 1e-9)[0])
     expected = torch.nn.functional.cross_entropy(outputs, labels[inside], reduction="none")
-    fold = Fold(AffineNLL(logits, labels, 0.7, full=True), inside)
+    fold = Fold(AffineNLL(HeldOut(logits, labels), 0.7, full=True), inside)
     assert torch.allclose(fold.held_out_nll(strength), expected, atol=atol)
     assert float((fold.held_out_nll(strength) - expected).mean()) == pytest.approx(0, abs=atol / 10)
 
@@ -367,7 +426,12 @@ FALLING = [1.4 - 0.1 * index for index in range(14)]
 @pytest.mark.parametrize(
     ("means", "chosen", "num_tried", "num_columns"),
     [
-        ([1.0, 0.5, 0.49, *[0.5] * 11], 1.0, 6, 2),  # the largest within one error; no more than three after the best
+        (
+            [1.0, 0.5, 0.49, *[0.5] * 11],
+            1.0,
+            6,
+            2,
+        ),  # the largest within one error; no more than three after the best
         ([1.0, 0.52, 0.49, *[0.5] * 11], 0.3, 6, 2),
         ([1.0, 0.5, 0.6, 0.4], 1.0, 3, 2),  # ends where it is clearly worse
         ([0.53, 0.5, 0.6], math.inf, 3, 2),  # between one error and three
@@ -378,25 +442,27 @@ FALLING = [1.4 - 0.1 * index for index in range(14)]
     ],
 )
 def test_cross_validation_by_hand(monkeypatch, means, chosen, num_tried, num_columns):
-    # Strengths i and j differ by means[i] - means[j] +- 0.1 (i - j) on 50 rows: an error of 0.0143 for neighbours.
+    # Strengths i and j differ by means[i] - means[j] +- 0.1 (i - j) on 50 rows: an error of 0.0143
+    # for neighbours.
     tried = []
 
     def held_out_nll(fold, strength):
         tried.append(strength or math.inf)
-        index = STRENGTHS.index(tried[-1])
+        index = MATRIX_STRENGTHS.index(tried[-1])
         return means[index] + 0.1 * index * torch.tensor([1.0, -1.0]).repeat(len(fold.labels) // 2)
 
-    monkeypatch.setattr("socrates.scaling.path.Fold.held_out_nll", held_out_nll)
-    objective = AffineNLL(torch.zeros(50, num_columns), torch.arange(50) % 2, 1.0, full=True)
+    monkeypatch.setattr("socrates.scaling.folds.Fold.held_out_nll", held_out_nll)
+    data = HeldOut(torch.zeros(50, num_columns), torch.arange(50) % 2)
+    objective = AffineNLL(data, 1.0, full=True)
     assert MatrixScaling()._choose(objective)[0] == chosen
-    assert tried == [strength for strength in STRENGTHS[:num_tried] for _ in range(5)]
+    assert tried == [strength for strength in MATRIX_STRENGTHS[:num_tried] for _ in range(5)]
 
 
 def test_a_coarse_objective_is_exact_where_one_logit_is_large():
     logits, labels = torch.zeros(50, 3), torch.arange(50) % 3
-    assert AffineNLL(logits, labels, 1.0, full=False, coarse=True).dtype == torch.float32
+    assert AffineNLL(HeldOut(logits, labels), 1.0, full=False, coarse=True).dtype == torch.float32
     logits[7, 1] = -2e5
-    assert AffineNLL(logits, labels, 1.0, full=False, coarse=True).dtype == torch.float64
+    assert AffineNLL(HeldOut(logits, labels), 1.0, full=False, coarse=True).dtype == torch.float64
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -405,7 +471,8 @@ def test_a_coarse_objective_is_exact_where_one_logit_is_large():
 def test_the_objective_is_what_autograd_finds(full, absent, penalty):
     logits, labels = mixed(60, 4)
     labels = labels % 3 if absent else labels
-    objective = AffineNLL(logits, labels, 0.5, full)  # single precision, but few enough to be computed in double
+    # single precision, but few enough to be computed in double
+    objective = AffineNLL(HeldOut(logits, labels), 0.5, full)
     logits = logits.double()
     objective.penalty = penalty
     generator = torch.Generator().manual_seed(0)
@@ -413,7 +480,9 @@ def test_the_objective_is_what_autograd_finds(full, absent, penalty):
     direction = torch.randn(objective.centre.shape, generator=generator, dtype=torch.float64)
     occurs = 4 - absent
 
-    def allowed(change):  # no common bias or row, and nothing of an absent class: that is what is fitted
+    def allowed(
+        change,
+    ):  # no common bias or row, and nothing of an absent class: that is what is fitted
         change = change.clone()
         common = change[:occurs].mean(dim=0)
         change[:, -1] -= common[-1]
@@ -441,10 +510,12 @@ def test_the_objective_is_what_autograd_finds(full, absent, penalty):
 @pytest.mark.parametrize("full", [False, True])
 def test_the_preconditioner_inverts_each_class_on_its_own(full):
     logits, labels = mixed(60, 3)
-    objective = AffineNLL(logits.double(), labels, 0.6, full)
+    objective = AffineNLL(HeldOut(logits.double(), labels), 0.6, full)
     objective.penalty = 0.2
     p = (0.6 * logits.double()).softmax(dim=1)
-    residual = torch.randn(objective.centre.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    residual = torch.randn(
+        objective.centre.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     expected = torch.empty_like(residual)
     for k in range(3):
         x = 0.6 * logits.double() if full else 0.6 * logits[:, k : k + 1].double()
@@ -474,7 +545,9 @@ def test_conjugate_gradients_solve_in_as_many_steps_as_there_are_different_curva
     assert len(calls) == 3
     preconditioned, calls = spectrum(1.0, 4.0, 4.0, 9.0)
     inverse, _ = spectrum(1.0, 1 / 4, 1 / 4, 1 / 9)
-    assert torch.allclose(conjugate_gradients(preconditioned, inverse, gradient, 1e-6), found, atol=1e-12)
+    assert torch.allclose(
+        conjugate_gradients(preconditioned, inverse, gradient, 1e-6), found, atol=1e-12
+    )
     assert len(calls) == 1
 
 
@@ -498,7 +571,8 @@ def test_without_curvature_the_step_is_the_preconditioned_gradient():
 
 
 class Line:
-    """A function of one number with its slope, and the same step from everywhere: an objective known exactly."""
+    """A function of one number with its slope, and the same step from everywhere: an objective
+    known exactly."""
 
     def __init__(self, value, slope, step):
         self.value, self.slope, self.step = value, slope, step
@@ -506,7 +580,9 @@ class Line:
 
     def evaluate(self, theta):
         self.asked.append(float(theta))
-        return self.value(float(theta)), torch.tensor([self.slope(float(theta))], dtype=torch.float64)
+        return self.value(float(theta)), torch.tensor(
+            [self.slope(float(theta))], dtype=torch.float64
+        )
 
     def direction(self, gradient, forcing):
         self.forcings.append(forcing)
@@ -537,10 +613,15 @@ def test_steps_are_halved_until_the_value_falls_enough():
     assert (float(theta), steps, norm) == (1.75, 1, 0.75)
     assert line.asked == [0.0, 7.0, 3.5, 1.75]
     minimize(line, ZERO, 0.75)
-    assert line.asked[4:9] == [0.0, 7.0, 3.5, 1.75, 8.75]  # a gradient that is as long is not enough
+    # a gradient that is as long is not enough
+    assert line.asked[4:9] == [0.0, 7.0, 3.5, 1.75, 8.75]
     # A gain of 1e-4 of what the slope promises is enough.
     for gain, asked in ((3.1e-4, [0.0, 1.0]), (2.9e-4, [0.0, 1.0, 0.5])):
-        line = Line(lambda x, gain=gain: (-gain if x == 1 else -1.0) * (x > 0), lambda x: -3.0 if x == 0 else 4.0, 1.0)
+        line = Line(
+            lambda x, gain=gain: (-gain if x == 1 else -1.0) * (x > 0),
+            lambda x: -3.0 if x == 0 else 4.0,
+            1.0,
+        )
         minimize(line, ZERO, 1e-3)
         assert line.asked[: len(asked)] == asked
         assert line.asked[len(asked)] == asked[-1] + 1

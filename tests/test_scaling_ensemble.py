@@ -1,4 +1,5 @@
-"""Ensemble temperature scaling: the best mixture, never worse than temperature scaling, and the same answers."""
+"""Ensemble temperature scaling: the best mixture, never worse than temperature scaling, and the
+same answers."""
 
 import itertools
 import math
@@ -29,12 +30,27 @@ def test_it_is_the_mixture_that_it_says():
     assert sum(weights) == pytest.approx(1)
     expected = mixture(logits, float(scaler.temperature), weights)
     torch.testing.assert_close(scaler(logits.double()).exp(), expected, rtol=1e-12, atol=1e-15)
-    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-9)
-    assert repr(scaler).startswith(f"EnsembleTemperatureScaling(weights=({weights[0]:.3g}, {weights[1]:.3g}, ")
+    assert scaler.report.nll_after == pytest.approx(
+        float(nll(scaler(logits.double()), labels)), abs=1e-9
+    )
+    assert repr(scaler).startswith(
+        f"EnsembleTemperatureScaling(weights=({weights[0]:.3g}, {weights[1]:.3g}, "
+    )
     assert repr(scaler).endswith(f"temperature={float(scaler.temperature):.4g}, columns=6)")
 
 
-@pytest.mark.parametrize("data", [confident(700, 5), sampled(700, 5, 1.7), sampled(700, 3, 0.6), confident(300, 40, 3)])
+def test_pixels_are_mixed_class_by_class():
+    logits, labels = confident(60, 4)
+    scaler = EnsembleTemperatureScaling().fit(logits, labels)
+    scaler.weights = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    torch.testing.assert_close(scaler(logits.reshape(5, 12, 4)).reshape(60, 4), scaler(logits))
+    expected = mixture(logits, float(scaler.temperature), [0.5, 0.3, 0.2])
+    torch.testing.assert_close(scaler(logits.double()).exp(), expected)
+
+
+@pytest.mark.parametrize(
+    "data", [confident(700, 5), sampled(700, 5, 1.7), sampled(700, 3, 0.6), confident(300, 40, 3)]
+)
 def test_no_mixture_on_a_grid_is_better(data):
     logits, labels = data
     scaler = EnsembleTemperatureScaling().fit(logits, labels)
@@ -63,7 +79,10 @@ def test_never_worse_than_temperature_scaling_and_the_order_is_kept(n, c, log_sc
     labels = torch.from_numpy(generator.integers(0, c, size=n))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny samples are often separable
-        scaler, plain = EnsembleTemperatureScaling().fit(logits, labels), TemperatureScaling().fit(logits, labels)
+        scaler, plain = (
+            EnsembleTemperatureScaling().fit(logits, labels),
+            TemperatureScaling().fit(logits, labels),
+        )
     assert scaler.report.nll_after <= plain.report.nll_after + 1e-12
     assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits), labels)), abs=1e-6)
     scaled = scaler(logits)
@@ -83,7 +102,9 @@ def test_the_unknown_class_has_no_share_of_the_uniform_part():
 
 def test_a_guess_leaves_the_unknown_column_finite():
     logits, _ = with_unknown(200, 3, 1.3, 1.0)
-    scaler = EnsembleTemperatureScaling().fit(logits, logits[:, :-1].argmin(dim=1), unknown_class=True)
+    scaler = EnsembleTemperatureScaling().fit(
+        logits, logits[:, :-1].argmin(dim=1), unknown_class=True
+    )
     assert scaler.weights.tolist() == [0.0, 0.0, 1.0]
     assert bool(torch.isfinite(scaler(logits)).all())
     assert float(scaler(logits).softmax(dim=1)[:, -1].max()) < 1e-30
@@ -91,7 +112,7 @@ def test_a_guess_leaves_the_unknown_column_finite():
 
 def test_separable_labels_are_those_of_temperature_scaling():
     logits = torch.tensor([[5.0, 0.0, 0.0], [0.0, 3.0, 1.0], [0.0, 0.0, 2.0]])
-    with pytest.warns(UserWarning, match="EnsembleTemperatureScaling: every label has the largest logit"):
+    with pytest.warns(UserWarning, match=r"EnsembleTemperatureScaling: .*largest"):
         scaler = EnsembleTemperatureScaling().fit(logits, torch.tensor([0, 1, 2]))
     assert scaler.weights.tolist() == [1.0, 0.0, 0.0]
 
@@ -109,7 +130,7 @@ def test_answers_that_are_right_whatever_their_confidence():
     other = torch.randint(0, 5, (2000,), generator=generator)
     labels = torch.where(torch.rand(2000, generator=generator) < 0.6, logits.argmax(dim=1), other)
     plain = TemperatureScaling().fit(logits, labels)
-    with pytest.warns(UserWarning, match=r"EnsembleTemperatureScaling: answers are right equally often.*; T = "):
+    with pytest.warns(UserWarning, match=r"EnsembleTemperatureScaling: .*T = 0\.0002"):
         scaler = EnsembleTemperatureScaling().fit(logits, labels)
     assert float(scaler.temperature) == pytest.approx(1e-4 * float(plain.temperature))
     assert scaler.report.nll_after < plain.report.nll_after - 0.02
@@ -130,7 +151,9 @@ def test_labels_that_only_the_uniform_part_can_explain():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_weights_of_a_mixture(seed):
-    parts = torch.rand(400, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) ** 4
+    parts = (
+        torch.rand(400, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) ** 4
+    )
     weights, gradient = mixing_weights(parts, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))
     assert gradient < 1e-8
     best = (parts @ weights).log().mean()

@@ -1,4 +1,5 @@
-"""What goes into a scaler: probabilities with zeros, probabilities that were taken for logits, and the reverse."""
+"""What goes into a scaler: probabilities with zeros, probabilities that were taken for logits, and
+the reverse."""
 
 import io
 import warnings
@@ -19,29 +20,57 @@ PROBS = LOGITS.softmax(dim=1)
 
 @pytest.mark.parametrize("make", [TemperatureScaling, VectorScaling])
 def test_probabilities_are_fitted_as_their_logarithms(make):
-    by_logits, by_probs = make().fit(LOGITS.log_softmax(dim=1), LABELS), make().fit_probs(PROBS, LABELS)
-    torch.testing.assert_close(
-        by_probs(PROBS, from_probs=True).softmax(dim=1), by_logits(PROBS.log()).softmax(dim=1), rtol=0, atol=1e-6
+    by_logits, by_probs = (
+        make().fit(LOGITS.log_softmax(dim=1), LABELS),
+        make().fit(PROBS, LABELS, from_probs=True),
     )
     torch.testing.assert_close(
-        by_logits(PROBS, from_probs=True).softmax(dim=1), by_logits(PROBS.log()).softmax(dim=1), rtol=0, atol=1e-9
+        by_probs(PROBS, from_probs=True).softmax(dim=1),
+        by_logits(PROBS.log()).softmax(dim=1),
+        rtol=0,
+        atol=1e-6,
+    )
+    torch.testing.assert_close(
+        by_logits(PROBS, from_probs=True).softmax(dim=1),
+        by_logits(PROBS.log()).softmax(dim=1),
+        rtol=0,
+        atol=1e-9,
     )
     assert by_probs.report.converged
 
 
 def test_arrays_and_lists_of_probabilities():
-    scaler = TemperatureScaling().fit_probs(PROBS.numpy(), LABELS.numpy())
+    scaler = TemperatureScaling().fit(PROBS.numpy(), LABELS.numpy(), from_probs=True)
     expected = scaler(PROBS, from_probs=True)
     scaled = scaler(PROBS.numpy(), from_probs=True)
     assert isinstance(scaled, np.ndarray)
     np.testing.assert_array_equal(scaled, expected.numpy())
-    assert torch.equal(scaler(PROBS.tolist(), from_probs=True), expected)
-    assert torch.equal(TemperatureScaling().fit_probs(PROBS.tolist(), LABELS.tolist()).temperature, scaler.temperature)
+    np.testing.assert_array_equal(scaler(PROBS.tolist(), from_probs=True), expected.numpy())
+    assert torch.equal(
+        TemperatureScaling().fit(PROBS.tolist(), LABELS.tolist(), from_probs=True).temperature,
+        scaler.temperature,
+    )
+
+
+def test_labels_and_weights_that_may_not_be_written_to_are_taken_without_a_warning():
+    """Those of a pandas Series are such arrays. By default torch warns once per process only."""
+    labels = LABELS.numpy().copy()
+    weight = np.arange(1.0, len(labels) + 1)
+    for array in (labels, weight):
+        array.setflags(write=False)
+    was_always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        scaler = TemperatureScaling().fit(LOGITS, labels, sample_weight=weight)
+    finally:
+        torch.set_warn_always(was_always)
+    expected = TemperatureScaling().fit(LOGITS, LABELS, sample_weight=weight.copy())
+    assert scaler.temperature == expected.temperature
 
 
 def test_a_zero_counts_as_a_tenth_of_the_smallest_other():
     probs = torch.tensor([[0.5, 0.5, 0.0], [0.99, 0.01, 0.0], [0.0, 0.002, 0.998], [0.3, 0.3, 0.4]])
-    scaler = TemperatureScaling().fit_probs(probs, torch.tensor([0, 0, 2, 1]))
+    scaler = TemperatureScaling().fit(probs, torch.tensor([0, 0, 2, 1]), from_probs=True)
     assert scaler.floor == pytest.approx(2e-4)
     by_hand = TemperatureScaling().fit(probs.clamp(min=2e-4).log(), torch.tensor([0, 0, 2, 1]))
     assert float(scaler.temperature) == pytest.approx(float(by_hand.temperature), rel=1e-5)
@@ -54,14 +83,15 @@ def test_a_zero_counts_as_a_tenth_of_the_smallest_other():
 
 @pytest.mark.parametrize(("smallest", "floor"), [(1e-300, 1e-37), (1e-9, 1e-10), (0.1, 1e-3)])
 def test_the_floor_has_limits(smallest, floor):
-    probs = torch.tensor([[1 - smallest, smallest], [0.5, 0.5], [1.0, 0.0], *[[0.9, 0.1]] * 9], dtype=torch.float64)
-    assert TemperatureScaling().fit_probs(probs, torch.tensor([0, 1, 0, 1] + 8 * [0])).floor == pytest.approx(
-        floor, rel=1e-9, abs=0
+    probs = torch.tensor(
+        [[1 - smallest, smallest], [0.5, 0.5], [1.0, 0.0], *[[0.9, 0.1]] * 9], dtype=torch.float64
     )
+    scaler = TemperatureScaling().fit(probs, torch.tensor([0, 1, 0, 1] + 8 * [0]), from_probs=True)
+    assert scaler.floor == pytest.approx(floor, rel=1e-9, abs=0)
 
 
 def test_a_fit_on_logits_forgets_the_floor():
-    scaler = TemperatureScaling().fit_probs(PROBS, LABELS)
+    scaler = TemperatureScaling().fit(PROBS, LABELS, from_probs=True)
     assert scaler.floor != 1e-37
     assert scaler.fit(LOGITS, LABELS).floor == 1e-37
     assert "floor" not in repr(scaler)
@@ -74,14 +104,19 @@ def test_rounded_probabilities_are_nearly_as_good_as_exact_ones(digits):
     rounded = exact.mul(10**digits).round() / 10**digits
     at_label = rounded.gather(1, labels[:, None])
     assert digits > 4 or bool((at_label == 0).any())
-    scaler = TemperatureScaling().fit_probs(rounded[:2000], labels[:2000])
+    scaler = TemperatureScaling().fit(rounded[:2000], labels[:2000], from_probs=True)
     found = nll(scaler(rounded[2000:], from_probs=True), labels[2000:])
     best = nll(
-        TemperatureScaling().fit_probs(exact[:2000], labels[:2000])(exact[2000:], from_probs=True), labels[2000:]
+        TemperatureScaling().fit(exact[:2000], labels[:2000], from_probs=True)(
+            exact[2000:], from_probs=True
+        ),
+        labels[2000:],
     )
     fixed = rounded.clamp(min=1e-30).log()
     assert found < best + 0.05
-    assert digits > 4 or found < nll(TemperatureScaling().fit(fixed[:2000], labels[:2000])(fixed[2000:]), labels[2000:])
+    assert digits > 4 or found < nll(
+        TemperatureScaling().fit(fixed[:2000], labels[:2000])(fixed[2000:]), labels[2000:]
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -89,7 +124,7 @@ def test_probabilities_of_less_precision(dtype):
     logits, labels = confident(3000, 100)
     probs = (3 * logits).softmax(dim=1).to(dtype)
     assert dtype != torch.float16 or 0.1 < float((probs == 0).float().mean()) < 0.9
-    scaler = TemperatureScaling().fit_probs(probs, labels)
+    scaler = TemperatureScaling().fit(probs, labels, from_probs=True)
     out = scaler(probs, from_probs=True)
     assert out.dtype == dtype
     assert torch.isfinite(out).all()
@@ -100,12 +135,14 @@ def test_probabilities_of_less_precision(dtype):
 def test_hard_answers_are_probabilities_too():
     labels = torch.arange(40) % 4
     hard = torch.eye(4)[(labels + (torch.arange(40) >= 30)) % 4]  # right 3 times of 4
-    scaler = TemperatureScaling().fit_probs(hard, labels)
-    assert float(scaler(hard, from_probs=True).softmax(dim=1).amax()) == pytest.approx(0.75, abs=1e-4)
+    scaler = TemperatureScaling().fit(hard, labels, from_probs=True)
+    assert float(scaler(hard, from_probs=True).softmax(dim=1).amax()) == pytest.approx(
+        0.75, abs=1e-4
+    )
 
 
 def test_the_floor_travels_with_the_state():
-    scaler, fresh = TemperatureScaling().fit_probs(PROBS, LABELS), TemperatureScaling()
+    scaler, fresh = TemperatureScaling().fit(PROBS, LABELS, from_probs=True), TemperatureScaling()
     file = io.BytesIO()
     torch.save(scaler.state_dict(), file)
     file.seek(0)
@@ -113,12 +150,13 @@ def test_the_floor_travels_with_the_state():
     assert fresh.floor == scaler.floor
     assert fresh.columns == 5
     assert torch.equal(fresh(PROBS, from_probs=True), scaler(PROBS, from_probs=True))
-    assert torch.equal(TemperatureScaling().fit(LOGITS, LABELS).get_extra_state(), torch.tensor(5))  # as it always was
+    # as it always was
+    assert torch.equal(TemperatureScaling().fit(LOGITS, LABELS).get_extra_state(), torch.tensor(5))
 
 
 def test_probabilities_with_an_unknown_column():
     logits, labels = with_unknown(500, 4, 1.5, 1.0)
-    scaler = ReadoutScaling().fit_probs(logits.double().softmax(dim=1), labels)
+    scaler = ReadoutScaling().fit(logits.double().softmax(dim=1), labels, from_probs=True)
     exact = ReadoutScaling().fit(logits.double(), labels)
     assert float(scaler.temperature) == pytest.approx(float(exact.temperature), rel=1e-4)
     read = exact.probs(logits.numpy())
@@ -126,14 +164,14 @@ def test_probabilities_with_an_unknown_column():
     np.testing.assert_array_equal(read, exact.probs(logits).numpy())
 
 
-@pytest.mark.parametrize("kind", [torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.numpy])
+@pytest.mark.parametrize(
+    "kind", [torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16, torch.Tensor.numpy]
+)
 def test_probabilities_taken_for_logits_are_refused(kind):
-    with pytest.raises(
-        ValueError, match=r"fit needs logits, and all 400 rows .*sum to 1: pass probabilities to fit_pr"
-    ):
+    with pytest.raises(ValueError, match=r"fit: .*\b400 rows .*from_probs=True"):
         TemperatureScaling().fit(kind(PROBS), LABELS)
     scaler = TemperatureScaling().fit(LOGITS, LABELS)
-    with pytest.warns(UserWarning, match="TemperatureScaling was called on rows .*pass from_probs=True"):
+    with pytest.warns(UserWarning, match="from_probs=True"):
         scaler(kind(PROBS))
     with pytest.warns(UserWarning, match="from_probs=True"):
         scaler(kind(PROBS[:400].reshape(4, 100, 5)))
@@ -141,7 +179,9 @@ def test_probabilities_taken_for_logits_are_refused(kind):
 
 def test_what_only_resembles_probabilities_is_taken():
     scaler = TemperatureScaling().fit(PROBS + 1, LABELS)  # the way out that the error names
-    np.testing.assert_allclose(scaler(PROBS + 1).softmax(dim=1), scaler(PROBS + 3).softmax(dim=1), rtol=1e-9)
+    np.testing.assert_allclose(
+        scaler(PROBS + 1).softmax(dim=1), scaler(PROBS + 3).softmax(dim=1), rtol=1e-9
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scaler(PROBS[:1])  # one row may be so by chance
@@ -164,12 +204,20 @@ def test_no_false_alarm_on_logits(n, c, scale, seed):
 
 
 NONE = {
-    "logits": (LOGITS, r"400 rows are none, the first is row 0: its least value is -"),
-    "NaN": (PROBS.clone().index_fill_(0, torch.tensor([3]), np.nan), "1 of 400 rows are none, the first is row 3"),
-    "percent": (100 * PROBS, r"its sum 100, expected 0 or more and 1 within 0.02.*divide rows by their sum"),
-    "unnormalised": (PROBS * torch.linspace(1, 1.04, 400)[:, None], "200 of 400 rows"),
-    "integers": (torch.ones(400, 5, dtype=torch.long), r"floating-point probs, got torch.int64.*probs.float\(\)"),
-    "one score a row": (PROBS[:, 0], r"probs of shape \(samples, columns\).*one row of probabilities"),
+    "logits": (LOGITS, r"row 0 holds -"),
+    "NaN": (
+        PROBS.clone().index_fill_(0, torch.tensor([3]), np.nan),
+        "row 3 holds NaN or infinity",
+    ),
+    "percent": (
+        100 * PROBS,
+        r"row 0 .*100, .*divide each row",
+    ),
+    "unnormalised": (PROBS * torch.linspace(1, 1.04, 400)[:, None], r"row 10 sums to 1\.001"),
+    "integers": (
+        torch.ones(400, 5, dtype=torch.long),
+        r"torch.int64, expected floating point.*probs.float\(\)",
+    ),
 }
 
 
@@ -177,10 +225,10 @@ NONE = {
 def test_what_is_no_probabilities_is_refused(case):
     probs, message = case
     with pytest.raises(ValueError, match=message) as caught:
-        TemperatureScaling().fit_probs(probs, LABELS)
-    assert "TemperatureScaling.fit_probs" in str(caught.value)
+        TemperatureScaling().fit(probs, LABELS, from_probs=True)
+    assert "TemperatureScaling.fit" in str(caught.value)
     if probs.ndim == 2 and probs.is_floating_point():
-        with pytest.raises(ValueError, match=f"TemperatureScaling needs probabilities, .*{message.split('are')[0]}"):
+        with pytest.raises(ValueError, match=f"TemperatureScaling .*: {message}"):
             TemperatureScaling().fit(LOGITS, LABELS)(probs, from_probs=True)
 
 
@@ -194,7 +242,7 @@ def test_no_look_at_what_has_no_values():
     class FromProbs(nn.Module):
         def __init__(self):
             super().__init__()
-            self.scaler = TemperatureScaling().fit_probs(PROBS, LABELS)
+            self.scaler = TemperatureScaling().fit(PROBS, LABELS, from_probs=True)
 
         def forward(self, probs):
             return self.scaler(probs, from_probs=True)

@@ -1,4 +1,5 @@
-"""Isotonic regression: the blocks by hand and as scikit-learn finds them, and what happens to answers and order."""
+"""Isotonic regression: the blocks by hand and as scikit-learn finds them, and what happens to
+answers and order."""
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from scaling_cases import confident, ece, nll, sampled
 
 from socrates.scaling import IsotonicScaling
-from socrates.scaling.isotonic import pool_adjacent_violators, rising_log_odds
+from socrates.scaling.isotonic import _interpolated, pool_adjacent_violators, rising_log_odds
 
 
 def test_blocks_by_hand():
@@ -25,10 +26,27 @@ def test_blocks_are_those_of_scikit_learn(samples):
     isotonic = pytest.importorskip("sklearn.isotonic")
     values, weights = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
     blocks = pool_adjacent_violators((values * weights).tolist(), weights.tolist())
-    ours = np.repeat([total / weight for total, weight, _ in blocks], [size for _, _, size in blocks])
-    theirs = isotonic.IsotonicRegression().fit_transform(np.arange(len(values)), values, sample_weight=weights)
+    ours = np.repeat(
+        [total / weight for total, weight, _ in blocks], [size for _, _, size in blocks]
+    )
+    theirs = isotonic.IsotonicRegression().fit_transform(
+        np.arange(len(values)), values, sample_weight=weights
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     assert np.all(np.diff([total / weight for total, weight, _ in blocks]) > 0)
+
+
+def test_the_function_through_the_blocks_is_linear_between_and_constant_beyond():
+    knots, levels = torch.tensor([-2.0, 0.0, 1.0, 5.0]), torch.tensor([-3.0, -1.0, 4.0, 4.5])
+    x = torch.linspace(-4, 7, 45)
+    expected = np.interp(x.numpy(), knots.numpy(), levels.numpy())
+    assert _interpolated(x, knots, levels).numpy() == pytest.approx(expected, abs=1e-6)
+    assert _interpolated(x, knots[:1], levels[:1]).tolist() == [-3.0] * 45
+
+
+def test_the_report_is_of_one_exact_step():
+    report = IsotonicScaling().fit(*sampled(100, 2, 2.0)).report
+    assert (report.num_samples, report.num_iterations, report.gradient_norm) == (100, 1, 0.0)
 
 
 def test_two_columns_recalibrate_the_second():
@@ -75,7 +93,9 @@ def test_finite_and_the_same_answers(n, c, log_scale, seed):
     torch.testing.assert_close(scaled.exp().sum(dim=1), torch.ones(50))
     confidence = scaled.exp().amax(dim=1)
     assert float(confidence.max()) < 1
-    assert scaler.report.nll_after == pytest.approx(float(nll(scaler(logits.double()), labels)), abs=1e-6)
+    assert scaler.report.nll_after == pytest.approx(
+        float(nll(scaler(logits.double()), labels)), abs=1e-6
+    )
     if c > 2:
         assert torch.equal(scaled.argmax(dim=1), new.argmax(dim=1))
 
@@ -93,4 +113,5 @@ def test_one_block_is_one_confidence():
     logits = torch.tensor([[2.0, 0.0, 0.0]] * 8)
     scaler = IsotonicScaling().fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 2]))
     assert repr(scaler) == "IsotonicScaling(blocks=1, columns=3)"
-    torch.testing.assert_close(scaler(logits).exp()[0], torch.tensor([0.7, 0.15, 0.15]))  # 6 + 1 of 8 + 2
+    # 6 + 1 of 8 + 2
+    torch.testing.assert_close(scaler(logits).exp()[0], torch.tensor([0.7, 0.15, 0.15]))

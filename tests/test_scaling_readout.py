@@ -10,6 +10,7 @@ from scaling_cases import sampled, spread, with_unknown
 from scipy.optimize import minimize
 
 from socrates.scaling import ReadoutScaling, TemperatureScaling
+from socrates.scaling.held_out import HeldOut
 from socrates.scaling.readout import Point, SpreadNLL, _valleys
 
 
@@ -50,18 +51,22 @@ def test_is_a_global_minimum():
 
 
 def unknown_where_wrong(seed, noise, n=400, c=4):
-    """Logits (n, c + 1) whose unknown column leads by about 1 where the label is random: the best T is near 0."""
+    """Logits (n, c + 1) whose unknown column leads by about 1 where the label is random: the best T
+    is near 0."""
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(n, c + 1, generator=generator, dtype=torch.float64)
     wrong = torch.rand(n, generator=generator) < 0.15
-    labels = torch.where(wrong, torch.randint(0, c, (n,), generator=generator), logits[:, :c].argmax(dim=1))
+    labels = torch.where(
+        wrong, torch.randint(0, c, (n,), generator=generator), logits[:, :c].argmax(dim=1)
+    )
     lead = 1 + noise * torch.randn(n, generator=generator, dtype=torch.float64)
     logits[:, c] = torch.where(wrong, logits.amax(dim=1) + lead, logits[:, c])
     return logits, labels
 
 
 def lowest_found(logits, labels):
-    """A slow search that shares nothing with the fit: Nelder-Mead from the best points of a grid over 1 / T and gap."""
+    """A slow search that shares nothing with the fit: Nelder-Mead from the best points of a grid
+    over 1 / T and gap."""
     u = (logits - logits[:, :-1].amax(dim=1, keepdim=True)).double().numpy()
     known, unknown, true = u[:, :-1], u[:, -1], u[np.arange(len(u)), labels.numpy()]
 
@@ -79,7 +84,12 @@ def lowest_found(logits, labels):
     ]
     options = {"xatol": 1e-9, "fatol": 1e-12, "maxfev": 1000}
     return min(
-        minimize(lambda x, gap=gap: value(*x, gap), (log_b, balance), method="Nelder-Mead", options=options).fun
+        minimize(
+            lambda x, gap=gap: value(*x, gap),
+            (log_b, balance),
+            method="Nelder-Mead",
+            options=options,
+        ).fun
         for _, log_b, balance, gap in sorted(grid)[:4]
     )
 
@@ -99,10 +109,11 @@ def test_finds_the_minimum_or_names_the_limit_where_the_unknown_column_does_its_
 
 
 def test_the_limit_of_a_small_temperature_is_named():
-    # Wrong rows lead by 1 or more, right ones trail: sure where right, and log 2 for each of the 2 rows of 6 in doubt.
+    # Wrong rows lead by 1 or more, right ones trail: sure where right, and log 2 for each of the 2
+    # rows of 6 in doubt.
     logits = torch.tensor([[4.0, 0.0, 1.0], [3.0, 0.0, 2.0], [0.0, 4.0, 1.0], [0.0, 2.0, 1.0]])
     logits = torch.cat([logits, torch.tensor([[4.0, 0.0, 5.0], [0.0, 3.0, 5.0]])])
-    with pytest.warns(UserWarning, match=r"ReadoutScaling.*falls for ever as T goes to 0; T = 0\.0"):
+    with pytest.warns(UserWarning, match=r"ReadoutScaling.*T = 0\.0"):
         scaler = ReadoutScaling().fit(logits, torch.tensor([0, 0, 1, 1, 1, 0]))
     assert scaler.report.nll_after == pytest.approx(math.log(2) / 3, abs=1e-6)
     assert scaler.report.converged
@@ -111,7 +122,7 @@ def test_the_limit_of_a_small_temperature_is_named():
 def test_says_when_it_is_not_converged(monkeypatch):
     monkeypatch.setattr("socrates.scaling.newton.MAX_STEPS", 0)
     logits, labels = with_unknown(800, 4, 2.0, -1.0)
-    with pytest.warns(UserWarning, match="ReadoutScaling: stopped after 0 steps at a gradient norm of .*not converged"):
+    with pytest.warns(UserWarning, match=r"ReadoutScaling: .*\b0 steps"):
         scaler = ReadoutScaling().fit(logits, labels)
     assert not scaler.report.converged
 
@@ -120,16 +131,24 @@ def test_few_rows_do_not_decide_about_the_unknown_column():
     # The coarse search sees one row of 50 here.
     logits, labels = with_unknown(100_000, 4, 1.5, -6.0)
     scaler = ReadoutScaling().fit(logits, labels)
-    grid = [float(spread_nll(logits, labels, t, b)) for t in (1.3, 1.5, 1.7) for b in (-20.0, -6.0, -4.0, 0.0)]
+    grid = [
+        float(spread_nll(logits, labels, t, b))
+        for t in (1.3, 1.5, 1.7)
+        for b in (-20.0, -6.0, -4.0, 0.0)
+    ]
     assert scaler.report.nll_after <= min(grid)
     assert scaler.report.converged
 
 
 def test_without_use_for_the_unknown_column_it_is_temperature_scaling():
     known, labels = sampled(4000, 10, 1.5)
-    misleading = 2 * known.amax(dim=1, keepdim=True)  # claims not to know exactly where the model does
+    # claims not to know exactly where the model does
+    misleading = 2 * known.amax(dim=1, keepdim=True)
     logits = torch.cat([known, misleading], dim=1)
-    scaler, temperature = ReadoutScaling().fit(logits, labels), TemperatureScaling().fit(known, labels)
+    scaler, temperature = (
+        ReadoutScaling().fit(logits, labels),
+        TemperatureScaling().fit(known, labels),
+    )
     assert float(scaler.temperature) == pytest.approx(float(temperature.temperature), rel=1e-6)
     assert torch.isfinite(scaler.bias)
     assert torch.allclose(scaler.probs(logits), temperature(known).softmax(dim=1), atol=1e-6)
@@ -137,7 +156,8 @@ def test_without_use_for_the_unknown_column_it_is_temperature_scaling():
 
 
 def test_probs_by_hand():
-    # At T = 1 and bias 0: softmax of (log 2, 0, 0) is (1/2, 1/4, 1/4), the unknown quarter is shared by two classes.
+    # At T = 1 and bias 0: softmax of (log 2, 0, 0) is (1/2, 1/4, 1/4), the unknown quarter is
+    # shared by two classes.
     scaler = ReadoutScaling()
     scaler.columns = 3
     probs = scaler.probs(torch.tensor([[2.0, 1.0, 1.0]]).log())
@@ -159,7 +179,7 @@ def test_separable_and_hopeless_labels_end_finite():
     logits = 3 * torch.randn(500, 6, generator=torch.Generator().manual_seed(0))
     with pytest.warns(UserWarning, match="largest logit"):
         separable = ReadoutScaling().fit(logits, logits[:, :-1].argmax(dim=1))
-    with pytest.warns(UserWarning, match="worse than a uniform guess"):
+    with pytest.warns(UserWarning, match="uniform guess"):
         hopeless = ReadoutScaling().fit(logits, logits[:, :-1].argmin(dim=1))
     assert separable.report.nll_after < 1e-6
     assert torch.allclose(hopeless.probs(logits), torch.full((500, 5), 0.2), atol=1e-3)
@@ -169,14 +189,20 @@ def test_separable_and_hopeless_labels_end_finite():
 
 
 def test_the_unknown_column_is_never_a_label():
-    with pytest.raises(ValueError, match=r"labels from 0 to 2, got 0 to 3.*never a label"):
+    with pytest.raises(ValueError, match="3, expected 0 to 2"):
         ReadoutScaling().fit(torch.randn(3, 4), torch.tensor([0, 1, 3]))
 
 
-@pytest.mark.parametrize(("b", "bias"), [(1.0, 0.0), (0.3, 2.0), (2.0, -3.0), (0.7, -12.0), (3.0, 9.0)])
+def spread_of(logits, labels):
+    return SpreadNLL(HeldOut(logits, labels, unknown_class=True))
+
+
+@pytest.mark.parametrize(
+    ("b", "bias"), [(1.0, 0.0), (0.3, 2.0), (2.0, -3.0), (0.7, -12.0), (3.0, 9.0)]
+)
 def test_value_gradient_and_step_are_those_of_autograd(b, bias):
     logits, labels = with_unknown(200, 4, 1.5, 1.0)
-    nll = SpreadNLL(logits.double(), labels)
+    nll = spread_of(logits.double(), labels)
 
     def value(theta):
         return spread_nll(logits, labels, 1 / theta[0], theta[1])
@@ -187,12 +213,17 @@ def test_value_gradient_and_step_are_those_of_autograd(b, bias):
     assert found == pytest.approx(float(value(theta.detach())), abs=1e-12)
     assert torch.allclose(gradient, by_theta, rtol=1e-8, atol=1e-12)
     # By T = 1 / b and by log T the first part is -b^2 and -b times the one by b.
-    by_t, by_log_t = (math.hypot(factor * float(by_theta[0]), float(by_theta[1])) for factor in (b * b, b))
+    by_t, by_log_t = (
+        math.hypot(factor * float(by_theta[0]), float(by_theta[1])) for factor in (b * b, b)
+    )
     assert nll.at(b, bias)[1] == pytest.approx(by_t, rel=1e-7)
     assert nll.norm(gradient) == pytest.approx(max(by_t, by_log_t), rel=1e-7)
-    # Newton's step in (a common factor, the bias), downhill along each axis of the curvature and not longer than 1.
+    # Newton's step in (a common factor, the bias), downhill along each axis of the curvature and
+    # not longer than 1.
     axes = torch.tensor([[b, 0.0], [bias, 1.0]], dtype=torch.float64)
-    curvature = torch.autograd.functional.hessian(lambda x: value(theta.detach() + axes @ x), torch.zeros(2).double())
+    curvature = torch.autograd.functional.hessian(
+        lambda x: value(theta.detach() + axes @ x), torch.zeros(2).double()
+    )
     slope = axes.T @ by_theta
     curves, basis = torch.linalg.eigh(curvature)
     expected = axes @ -(basis @ ((basis.T @ slope) / curves.abs().clamp(min=float(slope.norm()))))
@@ -203,31 +234,37 @@ def test_value_gradient_and_step_are_those_of_autograd(b, bias):
 @pytest.mark.parametrize(("b", "close"), [(0.3, 1e-2), (1.0, 1e-2), (10.0, 2e-3), (1000.0, 1e-6)])
 def test_the_best_bias_is_found_at_any_temperature(b, close, noise):
     logits, labels = unknown_where_wrong(0, noise, n=100)
-    found = SpreadNLL(logits, labels).lowest(b)
+    found = spread_of(logits, labels).lowest(b)
     assert found.b == b
-    assert found.value == pytest.approx(float(spread_nll(logits, labels, 1 / b, found.bias)), abs=1e-9)
+    assert found.value == pytest.approx(
+        float(spread_nll(logits, labels, 1 / b, found.bias)), abs=1e-9
+    )
     biases = torch.linspace(-15 - 25 * b, 15 + 25 * b, 4000, dtype=torch.float64)
     scaled = b * (logits - logits[:, :-1].amax(dim=1, keepdim=True))
     log_known, true = scaled[:, :-1].logsumexp(dim=1), scaled.gather(1, labels[:, None]).squeeze(1)
     unknown = scaled[:, -1] + biases[:, None]
-    grid = (torch.logaddexp(log_known, unknown) - torch.logaddexp(true, unknown - math.log(4))).mean(dim=1)
+    grid = (
+        torch.logaddexp(log_known, unknown) - torch.logaddexp(true, unknown - math.log(4))
+    ).mean(dim=1)
     assert found.value <= float(grid.min()) + close
 
 
 def test_the_best_bias_by_hand():
     logits = torch.tensor([[2.0, 0.0, 1.0]] * 3, dtype=torch.float64)
-    # Always right or always wrong: as far from where the two columns balance as is tried, here z_unknown = z_max - 1.
-    assert SpreadNLL(logits, torch.tensor([0, 0, 0])).lowest(2.0).bias == pytest.approx(2.0 - 13)
-    assert SpreadNLL(logits, torch.tensor([1, 1, 1])).lowest(2.0).bias == pytest.approx(2.0 + 13)
-    # Wrong where the unknown column leads by 1, else it trails by 1: near T = 0 any bias between, at a cost of log 2
-    # for each row that is left to the unknown column.
+    # Always right or always wrong: as far from where the two columns balance as is tried, here
+    # z_unknown = z_max - 1.
+    assert spread_of(logits, torch.tensor([0, 0, 0])).lowest(2.0).bias == pytest.approx(2.0 - 13)
+    assert spread_of(logits, torch.tensor([1, 1, 1])).lowest(2.0).bias == pytest.approx(2.0 + 13)
+    # Wrong where the unknown column leads by 1, else it trails by 1: near T = 0 any bias between,
+    # at a cost of log 2 for each row that is left to the unknown column.
     logits = torch.tensor([[3.0, 0.0, 4.0], [3.0, 0.0, 2.0], [0.0, 3.0, 2.0]], dtype=torch.float64)
-    nll = SpreadNLL(logits, torch.tensor([1, 0, 1]))
+    nll = spread_of(logits, torch.tensor([1, 0, 1]))
     assert nll.lowest(200.0).value == pytest.approx(math.log(2) / 3, abs=1e-9)
     assert abs(nll.lowest(200.0).bias) < 20
-    # It leads first where the label is right: giving those 2 of 5 rows up as well is worth the 3 others.
+    # It leads first where the label is right: giving those 2 of 5 rows up as well is worth the 3
+    # others.
     logits = torch.tensor([[3.0, 0.0, 2.0]] * 3 + [[3.0, 0.0, 2.5]] * 2, dtype=torch.float64)
-    nll = SpreadNLL(logits, torch.tensor([1, 1, 1, 0, 0]))
+    nll = spread_of(logits, torch.tensor([1, 1, 1, 0, 0]))
     assert nll.lowest(200.0).value == pytest.approx(math.log(2), abs=1e-5)
     assert nll.lowest(200.0).bias > 200
 
@@ -237,19 +274,28 @@ def test_the_temperature_stays_within_multiples_of_the_spread(factor):
     logits, labels = with_unknown(50, 3, 1.0, 0.0)
     logits = factor * logits.double()
     spread_of_known = float(logits[:, :-1].var(dim=1, correction=0).mean().sqrt())
-    nll = SpreadNLL(logits, labels)
+    nll = spread_of(logits, labels)
     assert nll.low == pytest.approx(1 / (1e4 * spread_of_known), rel=1e-3)
     assert nll.high == pytest.approx(1e6 / spread_of_known, rel=1e-3)
-    assert (nll.evaluate(torch.tensor([0.0, 1.0]))[0], nll.b) == (nll.at(nll.low, 1.0)[0].value, nll.low)
-    assert (nll.evaluate(torch.tensor([1e12, 1.0]))[0], nll.b) == (nll.at(nll.high, 1.0)[0].value, nll.high)
+    assert (nll.evaluate(torch.tensor([0.0, 1.0]))[0], nll.b) == (
+        nll.at(nll.low, 1.0)[0].value,
+        nll.low,
+    )
+    assert (nll.evaluate(torch.tensor([1e12, 1.0]))[0], nll.b) == (
+        nll.at(nll.high, 1.0)[0].value,
+        nll.high,
+    )
 
 
 def test_tiny_and_constant_logits_may_keep_their_temperature():
     labels = torch.tensor([0, 1])
-    assert SpreadNLL(torch.tensor([[1e-5, 0.0, 0.0]] * 2), labels).low == 1.0
-    assert SpreadNLL(torch.tensor([[1e7, 0.0, 0.0]] * 2), labels).high == 1.0
-    constant = SpreadNLL(torch.zeros(2, 3), labels)
+    assert spread_of(torch.tensor([[1e-5, 0.0, 0.0]] * 2), labels).low == 1.0
+    assert spread_of(torch.tensor([[1e7, 0.0, 0.0]] * 2), labels).high == 1.0
+    constant = spread_of(torch.zeros(2, 3), labels)
     assert (constant.low, constant.high) == (1.0, 1.0)
+
+
+NO_DATA = HeldOut(torch.zeros(3, 3), torch.zeros(3, dtype=torch.long))
 
 
 class Landscape:
@@ -267,10 +313,11 @@ class Landscape:
 
 
 def test_the_four_lowest_valleys_are_found():
-    # In steps of a fifth of a decade: valleys at -7, -4, 1, 6, 9 and a plateau from 13 on, the second one the highest.
+    # In steps of a fifth of a decade: valleys at -7, -4, 1, 6, 9 and a plateau from 13 on, the
+    # second one the highest.
     depths = {-7: 1.0, -4: 2.0, 1: 0.5, 6: 1.5, 9: 0.7, 13: 0.9, 14: 0.9, 15: 0.9 - 1e-10}
     landscape = Landscape(lambda b: depths.get(round(5 * math.log10(b)), 3.0))
-    valleys = _valleys(landscape, torch.zeros(3, 3), torch.zeros(3, dtype=torch.long), 10**0.2)
+    valleys = _valleys(landscape, NO_DATA, 10**0.2)
     assert [5 * math.log10(b) for b in valleys] == pytest.approx([1, 9, 13, -7], abs=1e-9)
     tried = [5 * math.log10(b) for b in landscape.asked]
     assert sorted(tried) == tried
@@ -278,42 +325,52 @@ def test_the_four_lowest_valleys_are_found():
 
 
 def test_the_coarse_search_tries_one_and_the_temperature_of_the_known_within_its_limits():
-    no_data = torch.zeros(3, 3), torch.zeros(3, dtype=torch.long)
     landscape = Landscape(lambda b: abs(math.log(b / 1.01)))
-    assert _valleys(landscape, *no_data, 0.02) == [1.0]
+    assert _valleys(landscape, NO_DATA, 0.02) == [1.0]
     assert landscape.asked[0] == 0.02
     for b_known, tried in ((1e-9, 1e-4), (1e9, 1e6)):
         landscape = Landscape(lambda b, tried=tried: abs(math.log(b / tried)))
-        assert _valleys(landscape, *no_data, b_known) == [tried]
+        assert _valleys(landscape, NO_DATA, b_known) == [tried]
 
 
 @pytest.mark.parametrize(
     ("rows", "columns", "read"),
-    [(3999, 3, []), (4000, 3, [2000]), (10_000, 3, [2000]), (5000, 2048, [556]), (5000, 8192, [264])],
+    [
+        (3999, 3, []),
+        (4000, 3, [2000]),
+        (10_000, 3, [2000]),
+        (5000, 2048, [556]),
+        (5000, 8192, [264]),
+    ],
 )
 def test_the_coarse_search_reads_few_rows_and_few_logits(monkeypatch, rows, columns, read):
     # At most about 2000 rows or 2^20 logits, but 256 rows in any case.
     seen = []
 
     class Sample(Landscape):
-        def __init__(self, logits, labels):
+        def __init__(self, data):
             super().__init__(lambda b: abs(math.log(b)))
-            seen.append(len(logits))
-            assert len(labels) == len(logits)
+            seen.append(len(data.logits))
+            assert len(data.labels) == len(data.logits)
 
         def descend(self, start):
             return start, 1
 
     monkeypatch.setattr("socrates.scaling.readout.SpreadNLL", Sample)
-    logits, labels = torch.zeros(1, 1).expand(rows, columns), torch.zeros(rows, dtype=torch.long)
-    assert _valleys(Landscape(lambda b: abs(math.log(b))), logits, labels, 1.0) == [1.0]
+    data = HeldOut(torch.zeros(1, 1).expand(rows, columns), torch.zeros(rows, dtype=torch.long))
+    assert _valleys(Landscape(lambda b: abs(math.log(b))), data, 1.0) == [1.0]
     assert seen == read
 
 
 @pytest.mark.parametrize("margin", [4.0, 5.0, 6.0])
 def test_the_valley_that_looks_lower_may_not_be_the_lowest(margin):
-    # Sure or unknown at T = 0, where 30 + 80 of 180 rows cost log 3 each, or a temperature that fits the others.
-    rows = [[0.3, 0.0, 0.0, 0.0]] * 70 + [[0.0, 0.3, 0.0, 0.6]] * 30 + [[margin, 0.0, 0.0, margin + 5]] * 80
+    # Sure or unknown at T = 0, where 30 + 80 of 180 rows cost log 3 each, or a temperature that
+    # fits the others.
+    rows = (
+        [[0.3, 0.0, 0.0, 0.0]] * 70
+        + [[0.0, 0.3, 0.0, 0.6]] * 30
+        + [[margin, 0.0, 0.0, margin + 5]] * 80
+    )
     logits = torch.tensor(rows, dtype=torch.float64)
     labels = torch.tensor([0] * 100 + [1, 0, 0, 0, 0, 0, 0, 0] * 10)
     at_zero = math.log(3) * 110 / 180

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 from scaling_cases import confident, mixed, nll, sampled
 
 from socrates.scaling import StructuredScaling, TemperatureScaling, VectorScaling
-from socrates.scaling.blocks import Blocks
-from socrates.scaling.objective import AffineNLL
-from socrates.scaling.path import Path
-from socrates.scaling.structured import STRENGTHS
+from socrates.scaling.affine import STRUCTURED_STRENGTHS
+from socrates.scaling.folds import RegularizationPath
+from socrates.scaling.held_out import HeldOut
+from socrates.scaling.newton import AffineNLL, Blocks
 
 STRUCTURES = ("full", "diagonal")
 every_structure = pytest.mark.parametrize("structure", STRUCTURES)
 
 
 def gradient_of_the_published_objective(scaler, logits, labels, strength):
-    """Length of the gradient, by A T and bias, of structured matrix or vector scaling's objective as printed."""
+    """Length of the gradient, by A T and bias, of structured matrix or vector scaling's objective
+    as printed."""
     (n, k), full = logits.shape, scaler.weight.ndim == 2
     t = TemperatureScaling().fit(logits, labels).temperature
     a, bias = (t * scaler.weight).requires_grad_(), scaler.bias.clone().requires_grad_()
@@ -43,7 +44,8 @@ def test_it_is_the_minimum_of_the_published_objective(structure, strength):
 
 
 def test_two_classes_by_hand():
-    # Uninformative logits and labels 3 : 1: by symmetry only the bias +-a acts, with k / n = 2 / 8 on each.
+    # Uninformative logits and labels 3 : 1: by symmetry only the bias +-a acts, with k / n = 2 / 8
+    # on each.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
     labels = torch.tensor([0, 0, 0, 0, 0, 0, 1, 1])
     for structure in STRUCTURES:
@@ -53,7 +55,10 @@ def test_two_classes_by_hand():
 
 def test_the_diagonal_of_strength_two_is_vector_scaling():
     logits, labels = mixed(500, 6)
-    scaler, vector = StructuredScaling(2.0, "diagonal").fit(logits, labels), VectorScaling().fit(logits, labels)
+    scaler, vector = (
+        StructuredScaling(2.0, "diagonal").fit(logits, labels),
+        VectorScaling().fit(logits, labels),
+    )
     assert torch.allclose(scaler.weight, vector.scale, atol=1e-6)
     assert torch.allclose(scaler.bias, vector.bias, atol=1e-6)
 
@@ -61,7 +66,10 @@ def test_the_diagonal_of_strength_two_is_vector_scaling():
 @every_structure
 def test_infinite_strength_is_temperature_scaling(structure):
     logits, labels = mixed(500, 4)
-    scaler, temperature = StructuredScaling(math.inf, structure), TemperatureScaling().fit(logits, labels)
+    scaler, temperature = (
+        StructuredScaling(math.inf, structure),
+        TemperatureScaling().fit(logits, labels),
+    )
     assert torch.allclose(scaler.fit(logits, labels)(logits), temperature(logits), atol=1e-5)
     assert scaler.report == temperature.report
     nearly = StructuredScaling(1e6, structure).fit(logits, labels)
@@ -73,13 +81,16 @@ def test_no_strength_is_no_penalty(structure):
     logits, labels = mixed(3000, 4)
     scaler = StructuredScaling(0.0, structure).fit(logits, labels)
     assert scaler.report.converged
-    assert scaler.report.nll_after < StructuredScaling(1e-3, structure).fit(logits, labels).report.nll_after
+    assert (
+        scaler.report.nll_after
+        < StructuredScaling(1e-3, structure).fit(logits, labels).report.nll_after
+    )
 
 
 def test_strengths_go_from_temperature_scaling_to_almost_free():
-    assert STRENGTHS[0] == math.inf
-    assert list(STRENGTHS) == sorted(STRENGTHS, reverse=True)
-    assert STRENGTHS[-1] == 1e-3
+    assert STRUCTURED_STRENGTHS[0] == math.inf
+    assert list(STRUCTURED_STRENGTHS) == sorted(STRUCTURED_STRENGTHS, reverse=True)
+    assert STRUCTURED_STRENGTHS[-1] == 1e-3
 
 
 @pytest.mark.thorough
@@ -90,11 +101,16 @@ def test_cross_validation_is_no_worse_than_the_best_strength_by_much(structure, 
     fit, rest = slice(0, n), slice(n, None)
     scaler = StructuredScaling(structure=structure).fit(logits[fit], labels[fit])
     found = {
-        m: float(nll(StructuredScaling(m, structure).fit(logits[fit], labels[fit])(logits[rest]), labels[rest]))
+        m: float(
+            nll(
+                StructuredScaling(m, structure).fit(logits[fit], labels[fit])(logits[rest]),
+                labels[rest],
+            )
+        )
         for m in (math.inf, 100.0, 10.0, 1.0, 0.1, 0.01)
     }
     assert float(nll(scaler(logits[rest]), labels[rest])) <= min(found.values()) + 0.02
-    assert scaler.strength in STRENGTHS
+    assert scaler.strength in STRUCTURED_STRENGTHS
     assert scaler.report.converged
 
 
@@ -103,8 +119,13 @@ def test_cross_validation_is_no_worse_than_the_best_strength_by_much(structure, 
 def test_where_temperature_is_the_truth_little_is_lost(true_t, seed):
     logits, labels = sampled(8000, 20, true_t, seed)
     fit, rest = slice(0, 2000), slice(2000, None)
-    scaler, temperature = (s.fit(logits[fit], labels[fit]) for s in (StructuredScaling(), TemperatureScaling()))
-    assert nll(scaler(logits[rest]), labels[rest]) <= nll(temperature(logits[rest]), labels[rest]) + 0.003
+    scaler, temperature = (
+        s.fit(logits[fit], labels[fit]) for s in (StructuredScaling(), TemperatureScaling())
+    )
+    assert (
+        nll(scaler(logits[rest]), labels[rest])
+        <= nll(temperature(logits[rest]), labels[rest]) + 0.003
+    )
 
 
 @every_structure
@@ -114,7 +135,9 @@ def test_probabilities_may_be_given_by_their_logarithms(structure):
     temperature = TemperatureScaling().fit(logits[fit], labels[fit])
     for z in (logits, logits.log_softmax(dim=1)):
         scaler = StructuredScaling(structure=structure).fit(z[fit], labels[fit])
-        assert nll(scaler(z[rest]), labels[rest]) < nll(temperature(logits[rest]), labels[rest]) - 0.05
+        assert (
+            nll(scaler(z[rest]), labels[rest]) < nll(temperature(logits[rest]), labels[rest]) - 0.05
+        )
 
 
 @pytest.mark.thorough
@@ -122,7 +145,8 @@ def test_a_fit_needs_no_luck_and_its_precision_little():
     logits, labels = mixed(4000, 100)
     first, second = (StructuredScaling().fit(logits, labels) for _ in range(2))
     assert torch.equal(first.weight, second.weight)
-    wide = StructuredScaling().fit(logits.double(), labels)  # the folds of so many logits are in single precision
+    # the folds of so many logits are in single precision
+    wide = StructuredScaling().fit(logits.double(), labels)
     assert wide.strength == first.strength
     assert torch.allclose(wide.weight, first.weight, atol=1e-4)
     assert StructuredScaling().fit(logits.half(), labels).strength == first.strength
@@ -157,7 +181,9 @@ def test_an_absent_class_keeps_temperature_scaling(structure, strength):
     t = TemperatureScaling().fit(logits, labels).temperature
     scaler = StructuredScaling(strength, structure).fit(logits, labels)
     row = t * scaler.weight[-1]
-    assert torch.allclose(row, torch.eye(5).double()[-1] if structure == "full" else row.new_ones(()))
+    assert torch.allclose(
+        row, torch.eye(5).double()[-1] if structure == "full" else row.new_ones(())
+    )
     assert float(scaler.bias[-1]) == 0
     assert scaler.report.converged
 
@@ -166,7 +192,9 @@ def test_an_absent_class_keeps_temperature_scaling(structure, strength):
 @pytest.mark.parametrize("strength", ["cv", 1.0, 0.0])
 def test_an_unknown_column_is_ruled_out(structure, strength):
     known, labels = sampled(1500, 6, 1.5)
-    logits = torch.cat([known, 3 * torch.randn(1500, 1, generator=torch.Generator().manual_seed(1))], dim=1)
+    logits = torch.cat(
+        [known, 3 * torch.randn(1500, 1, generator=torch.Generator().manual_seed(1))], dim=1
+    )
     scaler = StructuredScaling(strength, structure).fit(logits, labels, unknown_class=True)
     assert float(scaler(logits).double().softmax(dim=1)[:, -1].mean()) < 1e-7
     alone = StructuredScaling(strength, structure).fit(known, labels)
@@ -186,7 +214,7 @@ def test_constant_logits_learn_the_frequencies(structure):
 @pytest.mark.parametrize("strength", ["cv", 1.0])
 def test_separable_labels_are_said(structure, strength):
     logits, _ = sampled(300, 4, 1.0)
-    with pytest.warns(UserWarning, match="StructuredScaling: every label has the largest logit"):
+    with pytest.warns(UserWarning, match=r"StructuredScaling: .*largest"):
         scaler = StructuredScaling(strength, structure).fit(logits, logits.argmax(dim=1))
     assert torch.isfinite(scaler(logits)).all()
     assert scaler.report.nll_after < 1e-3
@@ -198,7 +226,9 @@ def test_masked_logits_fit(structure, mask):
     logits, labels = sampled(2000, 6, 1.5)
     logits[torch.arange(2000), (labels + 1 + torch.arange(2000) % 5) % 6] = mask
     scaler = StructuredScaling(structure=structure).fit(logits, labels)
-    assert scaler.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-6
+    assert (
+        scaler.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-6
+    )
     assert not torch.isnan(scaler(logits)).any()
 
 
@@ -207,17 +237,27 @@ def test_masked_logits_fit(structure, mask):
 def test_offsets_and_scales_fit(structure, make):
     logits, labels = mixed(1000, 4)
     scaler = StructuredScaling(structure=structure).fit(make(logits.double()), labels)
-    assert scaler.report.nll_after <= TemperatureScaling().fit(logits.double(), labels).report.nll_after + 1e-6
+    assert (
+        scaler.report.nll_after
+        <= TemperatureScaling().fit(logits.double(), labels).report.nll_after + 1e-6
+    )
 
 
 def test_one_class_and_wrong_words_are_refused():
-    with pytest.raises(ValueError, match=r"at least 2 classes.*use TemperatureScaling"):
+    with pytest.raises(ValueError, match="use TemperatureScaling"):
         StructuredScaling().fit(torch.randn(5, 3), torch.ones(5, dtype=torch.long))
-    for bad in ("CV", -1.0, math.nan, None):
-        with pytest.raises(ValueError, match='strength must be "cv", a number >= 0'):
+    for bad in ("CV", -1.0, math.nan):
+        with pytest.raises(ValueError, match=f"strength .*{bad!r}$"):
             StructuredScaling(bad)
-    with pytest.raises(ValueError, match=r"structure must be .*, got 'vector'"):
+    with pytest.raises(ValueError, match=r"structure .*'vector'"):
         StructuredScaling(structure="vector")
+
+
+def test_none_is_no_penalty():
+    logits, labels = mixed(300, 3)
+    free = StructuredScaling(strength=None).fit(logits, labels)
+    assert free.strength == 0
+    assert torch.equal(free.weight, StructuredScaling(strength=0).fit(logits, labels).weight)
 
 
 def test_a_diagonal_moves_into_a_fresh_default():
@@ -229,15 +269,15 @@ def test_a_diagonal_moves_into_a_fresh_default():
 
 def test_the_path_goes_from_strong_to_weak_until_it_turns():
     logits, labels = mixed(400, 6)
-    objective = AffineNLL(logits, labels, 0.6, full=True)
+    objective = AffineNLL(HeldOut(logits, labels), 0.6, full=True)
     tried = []
 
     def penalty(strength, num_rows, num_classes):
         tried.append((strength, num_rows, num_classes))
         return strength
 
-    path = Path(objective, STRENGTHS, penalty)
-    assert [strength for strength, _, _ in tried] == list(STRENGTHS[1 : len(tried) + 1])
+    path = RegularizationPath(objective, STRUCTURED_STRENGTHS, penalty)
+    assert [strength for strength, _, _ in tried] == list(STRUCTURED_STRENGTHS[1 : len(tried) + 1])
     assert {tuple(sizes) for _, *sizes in tried} == {(320, 6)}
     assert [len(rows) for rows in path.held_out] == [400] * (len(tried) + 1)
     means = [float(rows.mean()) for rows in path.held_out]
@@ -248,9 +288,11 @@ def test_the_path_goes_from_strong_to_weak_until_it_turns():
 @pytest.mark.parametrize(("classes", "blocks"), [(256, 256), (257, 1)])
 def test_very_many_classes_share_one_block(classes, blocks):
     logits, labels = sampled(600, classes, 1.5)
-    objective = AffineNLL(logits, labels, 0.6, full=True)
+    objective = AffineNLL(HeldOut(logits, labels), 0.6, full=True)
     assert objective.blocks.blocks.shape == (blocks, classes + 1, classes + 1)
-    residual = torch.randn(objective.centre.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    residual = torch.randn(
+        objective.centre.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     objective.penalty = torch.full_like(objective.centre, 0.1)
     solved = objective.blocks.solve(objective.penalty, residual)
     assert solved.dtype == torch.float64

@@ -12,15 +12,15 @@ from scaling_cases import ece, nll, sampled
 from scipy.optimize import minimize_scalar
 
 from socrates.scaling import TemperatureScaling
-from socrates.scaling.rowsums import Slope
-from socrates.scaling.temperature import _newton_target
+from socrates.scaling.temperature import Slope, _newton_target
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "posthoc_convergence.json").read_text())
 TEMPERATURES = [0.1, 0.3, 0.8, 1.0, 1.7, 5.0, 20.0]
 
 
 def reference_temperature(logits, labels, near):
-    """A slow search that shares nothing with the fit: golden section and parabolas on log T, in float64."""
+    """A slow search that shares nothing with the fit: golden section and parabolas on log T, in
+    float64."""
     found = minimize_scalar(
         lambda log_t: float(nll(logits.double() / math.exp(log_t), labels)),
         bracket=(math.log(near) - 0.2, math.log(near) + 0.2),
@@ -43,7 +43,9 @@ def test_two_classes_by_hand():
     logits = torch.tensor([[3.0, 0.0]] * 10)
     scaler = TemperatureScaling().fit(logits, torch.tensor([0] * 9 + [1]))
     assert float(scaler.temperature) == pytest.approx(3 / math.log(9), rel=1e-7)
-    assert scaler.report.nll_after == pytest.approx(-0.9 * math.log(0.9) - 0.1 * math.log(0.1), abs=1e-9)
+    assert scaler.report.nll_after == pytest.approx(
+        -0.9 * math.log(0.9) - 0.1 * math.log(0.1), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -66,7 +68,9 @@ def test_float32_rows_and_warm_start_lose_nothing(true_t, shift):
     logits += shift
     scaler = TemperatureScaling().fit(logits, labels)
     assert max(gradients(logits, labels, float(scaler.temperature))) < 1e-6
-    assert scaler.report.nll_after == pytest.approx(float(nll(logits / scaler.temperature, labels)), abs=1e-6)
+    assert scaler.report.nll_after == pytest.approx(
+        float(nll(logits / scaler.temperature, labels)), abs=1e-6
+    )
 
 
 def test_rows_sorted_by_difficulty_do_not_mislead_the_warm_start():
@@ -87,10 +91,12 @@ def contrived(n, scale, stride, factor, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("n", "scale", "stride", "factor"), [(16_384, 5.0, 64, 1e-5), (16_384, 0.01, 64, 1e9), (5000, 1.0, 5000, 1e6)]
+    ("n", "scale", "stride", "factor"),
+    [(16_384, 5.0, 64, 1e-5), (16_384, 0.01, 64, 1e9), (5000, 1.0, 5000, 1e6)],
 )
 def test_the_order_of_rows_does_not_matter(n, scale, stride, factor):
-    # Without warnings, which are errors here. The first rows of each stride are what the warm start sees.
+    # Without warnings, which are errors here. The first rows of each stride are what the warm start
+    # sees.
     logits, labels = contrived(n, scale, stride, factor)
     found = []
     for shift in (0, 1, 7, stride // 2):
@@ -117,7 +123,9 @@ def test_the_derivative_vanishes_at_the_optimum(n, c, true_t):
 def test_any_margin_by_hand(margin, right):
     logits = torch.tensor([[margin, 0.0]] * 1000, dtype=torch.float64)
     scaler = TemperatureScaling().fit(logits, (torch.arange(1000) >= 1000 * right).long())
-    assert float(scaler.temperature) == pytest.approx(margin / math.log(right / (1 - right)), rel=1e-6)
+    assert float(scaler.temperature) == pytest.approx(
+        margin / math.log(right / (1 - right)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("rows", [2**18 // 8 - 1, 2**18 // 8, 2**18 // 8 + 1])
@@ -137,21 +145,24 @@ def test_chunks_lose_no_row(rows):
 def test_masked_logits_fit_like_fewer_columns(mask, n):
     logits, labels = sampled(n, 5, 1.7)
     masked = torch.cat([logits, torch.full((n, 1), mask)], dim=1)
-    scaler, expected = TemperatureScaling().fit(masked, labels), TemperatureScaling().fit(logits, labels)
+    scaler, expected = (
+        TemperatureScaling().fit(masked, labels),
+        TemperatureScaling().fit(logits, labels),
+    )
     assert float(scaler.temperature) == pytest.approx(float(expected.temperature), rel=1e-6)
     assert scaler.report.nll_after == pytest.approx(expected.report.nll_after, abs=1e-7)
 
 
 def test_the_hottest_temperature_is_ten_thousand_times_the_largest_difference():
     logits = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
-    with pytest.warns(UserWarning, match=r"worse than a uniform guess, .*T = 3e\+04"):
+    with pytest.warns(UserWarning, match=r"uniform guess, .*T = 3e\+04"):
         scaler = TemperatureScaling().fit(logits, torch.tensor([1, 1, 0]))
     assert float(scaler.temperature) == pytest.approx(3e4)
     assert scaler.report.converged
 
 
 def test_tiny_logits_that_say_nothing_keep_the_temperature():
-    with pytest.warns(UserWarning, match="worse than a uniform guess"):
+    with pytest.warns(UserWarning, match="uniform guess"):
         scaler = TemperatureScaling().fit(torch.tensor([[1e-5, 0.0]]), torch.tensor([1]))
     assert float(scaler.temperature) == 1.0
 
@@ -159,7 +170,7 @@ def test_tiny_logits_that_say_nothing_keep_the_temperature():
 def test_says_when_it_is_not_converged(monkeypatch):
     monkeypatch.setattr("socrates.scaling.temperature.MAX_PASSES", 2)
     logits, labels = sampled(500, 10, 20.0, dtype=torch.float64)
-    with pytest.warns(UserWarning, match="TemperatureScaling: stopped after 2 steps at a gradient norm of .*not conv"):
+    with pytest.warns(UserWarning, match=r"TemperatureScaling: .*\b2 steps"):
         scaler = TemperatureScaling().fit(logits, labels)
     assert scaler.report.num_iterations == 2
     assert scaler.report.nll_after < scaler.report.nll_before
@@ -185,12 +196,15 @@ def test_says_when_it_is_not_converged(monkeypatch):
 )
 def test_newton_steps_by_hand(first, second, low, high, expected):
     hottest = 0.3
-    assert _newton_target(Slope(1.0, first, second), 2.0, low, high, hottest) == pytest.approx(expected)
+    assert _newton_target(Slope(1.0, first, second), 2.0, low, high, hottest) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(("n", "most"), [(500, 5), (10_000, 2), (40_000, 2)])
 def test_few_passes_over_the_logits(n, most):
-    # One on most data, because a few rows warm the start and the series reaches the optimum from there.
+    # One on most data, because a few rows warm the start and the series reaches the optimum from
+    # there.
     assert TemperatureScaling().fit(*sampled(n, 10, 1.7)).report.num_iterations <= most
 
 
@@ -200,7 +214,8 @@ def test_golden_temperatures(case):
     scaler = TemperatureScaling().fit(logits, labels)
     assert float(scaler.temperature) > 0  # the released fit reached -23.9
     assert float(scaler.temperature) == pytest.approx(case["true_T"], rel=0.05)
-    # The golden converged fits are one sample at several scales; so are ours, and T must follow the scale exactly.
+    # The golden converged fits are one sample at several scales; so are ours, and T must follow the
+    # scale exactly.
     at_one = TemperatureScaling().fit(*sampled(5000, 10, 1.0)).temperature
     golden_at_one = next(other["converged_T"] for other in GOLDEN["ts"] if other["true_T"] == 1.0)
     ours, golden = float(scaler.temperature / at_one), case["converged_T"] / golden_at_one
@@ -225,7 +240,7 @@ def test_already_calibrated_logits_converge_too(offset):
 
 def test_separable_labels_end_at_a_small_positive_temperature():
     logits = torch.tensor([[5.0, 0.0, 0.0], [0.0, 3.0, 1.0], [0.0, 0.0, 2.0]])
-    with pytest.warns(UserWarning, match="largest logit of its row"):
+    with pytest.warns(UserWarning, match="largest logit"):
         scaler = TemperatureScaling().fit(logits, torch.tensor([0, 1, 2]))
     assert 0 < float(scaler.temperature) < 1
     assert scaler.report.nll_after < 1e-6
@@ -234,7 +249,7 @@ def test_separable_labels_end_at_a_small_positive_temperature():
 
 def test_logits_worse_than_a_guess_end_at_a_large_temperature():
     logits, _ = sampled(500, 4, 1.0)
-    with pytest.warns(UserWarning, match="worse than a uniform guess"):
+    with pytest.warns(UserWarning, match="uniform guess"):
         scaler = TemperatureScaling().fit(logits, logits.argmin(dim=1))
     assert 1e3 < float(scaler.temperature) < 1e6
     assert scaler.report.nll_after == pytest.approx(math.log(4), abs=1e-3)
@@ -287,7 +302,9 @@ def test_never_worse_always_positive_and_order_kept(n, c, log_scale, seed):
         scaler = TemperatureScaling().fit(logits, labels)
     assert float(scaler.temperature) > 0
     scaled = scaler(logits)
-    assert torch.equal(scaled.gather(1, logits.argmax(dim=1, keepdim=True)), scaled.amax(dim=1, keepdim=True))
+    assert torch.equal(
+        scaled.gather(1, logits.argmax(dim=1, keepdim=True)), scaled.amax(dim=1, keepdim=True)
+    )
     after, before = nll(logits.double() / scaler.temperature, labels), nll(logits, labels)
     assert after <= before + 1e-9
     assert scaler.report.nll_after <= scaler.report.nll_before

@@ -11,13 +11,16 @@ THRESHOLDS = {1.0: 0.3679, 2.0: 0.2976, 3.0: 0.2526, 4.0: 0.2207}
 
 
 def gradient_norms(p_true, gamma):
-    """Norms of the logit gradients of Socrates (t = 1) and of cross-entropy, at a probability of the true class."""
+    """Norms of the logit gradients of Socrates (t = 1) and of cross-entropy, at a probability of
+    the true class."""
     p = torch.full((1, 5), (1 - p_true) / 4, dtype=torch.float64)
     p[0, 0] = p_true
     norms = []
     for exponent in (gamma, 0.0):  # gamma = 0 and t = 1 is cross-entropy
         logits = p.log().requires_grad_()
-        socrates_loss(logits, torch.tensor([0]), torch.ones(1, dtype=torch.float64), exponent).sum().backward()
+        socrates_loss(
+            logits, torch.tensor([0]), torch.ones(1, dtype=torch.float64), exponent
+        ).sum().backward()
         assert logits.grad is not None
         norms.append(logits.grad.norm().item())
     return norms
@@ -37,7 +40,11 @@ def test_gradient_is_below_cross_entropys_exactly_above_the_threshold(gamma, thr
 def random_cases(seed, target):
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(2000, 6, dtype=torch.float64, generator=generator)
-    return logits, torch.randint(5, (2000,), generator=generator), torch.full((2000,), target, dtype=torch.float64)
+    return (
+        logits,
+        torch.randint(5, (2000,), generator=generator),
+        torch.full((2000,), target, dtype=torch.float64),
+    )
 
 
 @pytest.mark.parametrize("gamma", [1.0, 2.0, 4.0])
@@ -50,7 +57,8 @@ def test_kullback_leibler_bound_holds_for_target_one(gamma):
 
 
 def test_kullback_leibler_bound_fails_for_smaller_targets():
-    """With q = t on the true and 1 - t on the unknown class the stated inequality is violated by common cases."""
+    """With q = t on the true and 1 - t on the unknown class the stated inequality is violated by
+    common cases."""
     logits, labels, target = random_cases(1, 0.5)
     gamma, log_p = 1.0, logits.log_softmax(1)
     p_true = log_p.exp().gather(1, labels[:, None]).squeeze(1)
@@ -65,14 +73,18 @@ def test_kullback_leibler_bound_fails_for_smaller_targets():
 
 
 def test_the_penalty_r_is_neither_bounded_nor_between_zero_and_one():
-    """r = gamma (1-p)^(gamma-1) beta (1-t) log p_idk - (1-p)^gamma beta (1-t) / p_idk is <= 0 and unbounded."""
+    """r = gamma (1-p)^(gamma-1) beta (1-t) log p_idk - (1-p)^gamma beta (1-t) / p_idk is <= 0 and
+    unbounded."""
     gamma, t = 2.0, 0.5
     worst = 0.0
     for p_idk in (1e-1, 1e-3, 1e-6):
         p_true, p_best = 0.2, 0.8 - p_idk
         beta = p_best - p_idk
         log_p_idk = torch.tensor(p_idk).log().item()
-        r = gamma * (1 - p_true) * beta * (1 - t) * log_p_idk - (1 - p_true) ** gamma * beta * (1 - t) / p_idk
+        r = (
+            gamma * (1 - p_true) * beta * (1 - t) * log_p_idk
+            - (1 - p_true) ** gamma * beta * (1 - t) / p_idk
+        )
         assert r < worst
         worst = r
     assert worst < -1e5

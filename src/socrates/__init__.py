@@ -1,4 +1,8 @@
-"""Classifiers that know what they do not know: the Socrates loss, calibration metrics and post-hoc scaling."""
+"""The Socrates loss, calibration metrics, post-hoc scaling, and trained models that may abstain.
+
+Names here are imported when they are first used, and need torch and numpy only. Read
+docs/architecture.md first, then contracts.py.
+"""
 
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
@@ -6,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import abstention, losses, metrics, pareto, scaling
     from . import plots as plots  # not in __all__: it needs matplotlib
-    from .losses import BrierLoss, FLSDLoss, FocalLoss, GamblersLoss, IndexedDataset, SATLoss, SocratesLoss
+    from .losses import (
+        BrierLoss,
+        FLSDLoss,
+        FocalLoss,
+        GamblersLoss,
+        IndexedDataset,
+        SATLoss,
+        SocratesLoss,
+    )
     from .predictor import Predictor, load
 
 try:
@@ -14,12 +26,20 @@ try:
 except metadata.PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"
 
-__all__ = ["BrierLoss", "FLSDLoss", "FocalLoss", "GamblersLoss", "IndexedDataset", "SATLoss", "SocratesLoss"]
+__all__ = [
+    "BrierLoss",
+    "FLSDLoss",
+    "FocalLoss",
+    "GamblersLoss",
+    "IndexedDataset",
+    "SATLoss",
+    "SocratesLoss",
+]
 __all__ += ["Predictor", "abstention", "load", "losses", "metrics", "pareto", "scaling"]
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are loaded when they are first used: the command line sets up threads before torch is imported."""
+    """Load a public name when it is first used: the command line sets up threads before torch."""
     if name in ("abstention", "losses", "metrics", "pareto", "plots", "scaling"):
         return import_module(f"socrates.{name}")
     if name in __all__:

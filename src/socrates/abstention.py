@@ -1,43 +1,54 @@
-"""Answering only when it is safe: a threshold on the confidence whose error rate is guaranteed, not hoped for.
+"""Answer only when it is safe: thresholds on the confidence with a guaranteed error rate.
 
-A threshold that keeps the *observed* error of the answered samples below a limit breaks that limit on new data about
-every other time. `certify` tests each threshold of a grid that was fixed before the data were seen (Learn-then-Test,
-Angelopoulos et al. 2021), by the exact binomial probability of so few errors, and returns one only if with probability
-at least 1 - delta over the calibration samples P(wrong | answered) <= risk.
+If you choose the threshold at which the *observed* error stays below a limit, the error on new data
+exceeds the limit about every other time. `certify` tests each threshold of a grid that is fixed in
+advance (Learn then Test, Angelopoulos et al., 2021) by the exact binomial test. It returns a
+threshold only if P(wrong | answered) <= risk holds with probability at least 1 - delta over the
+calibration samples. The module imports nothing of ours but arrays/.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+
+from .arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
+from .arrays.samples import Top
 
 __all__ = ["Certificate", "certify"]
 
-Array = NDArray[Any]
-
-STEP = 0.005  # of the grid of thresholds; between 1 - STEP and 1 they are DENSE more, in equal ratios
-DENSE, STRICTEST = 30, 1e-4
-# Where chains of tests begin, and which share of delta each brings along: at confidences, and where `times` as many
-# samples as a certificate needs would be accepted if confidences were spread evenly.
+STEP = 0.005  # between two thresholds of the grid
+DENSE = 30  # more thresholds between 1 - STEP and 1 - STRICTEST, in equal ratios
+STRICTEST = 1e-4
+# Each chain of tests starts at a threshold with a share of delta. Some start at these confidences.
 STARTS_AT = {0.99: 0.05, 0.9: 0.20, 0.5: 0.03, 0.0: 0.02}
+# Others start where this many times the samples that a certificate needs would be answered, if
+# confidences were uniformly distributed.
 STARTS_TIMES_NEEDED = {1.5: 0.48, 3.0: 0.22}
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A threshold and its promise: with probability 1 - delta, at most a share `risk` of what is answered is wrong.
+    """A threshold with a guarantee: samples with score >= threshold are answered.
 
-    Answered means score >= threshold. `coverage` is the share of the calibration samples that it answers, with
-    `num_errors` wrong among the `num_accepted`.
+    With probability 1 - delta, at most a share `risk` of the answers is wrong.
+
+    Args:
+        threshold: lowest score that is answered.
+        coverage: share of the calibration samples that are answered.
+        risk: share of answers that may be wrong.
+        delta: probability that the guarantee does not hold.
+        num_accepted: number of calibration samples that are answered.
+        num_errors: number of wrong answers among them.
 
     >>> print(Certificate(0.905, 0.35, 0.05, 0.1, 700, 21))
-    answers where the score is at least 0.9050 (35.0 % of the samples): with probability 0.9 at most 5 % of its answers
-    are wrong (21 of 700 were)
+    answers where the score is at least 0.9050 (35.0% of the samples): with probability 0.9 at most
+    5% of its answers are wrong (21 of 700 were)
     """
 
     threshold: float
@@ -49,60 +60,102 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"answers where the score is at least {self.threshold:.4f} ({100 * self.coverage:.1f} % of the samples): "
-            f"with probability {1 - self.delta:g} at most {100 * self.risk:g} % of its answers are wrong "
-            f"({self.num_errors} of {self.num_accepted} were)"
+            f"answers where the score is at least {self.threshold:.4f} "
+            f"({100 * self.coverage:.1f}% of the samples): "
+            f"with probability {1 - self.delta:g} at most {100 * self.risk:g}% of its answers "
+            f"are wrong ({self.num_errors} of {self.num_accepted} were)"
         )
 
 
 def certify(
-    confidence: ArrayLike | torch.Tensor,
-    correct: ArrayLike | torch.Tensor,
+    confidence: ArrayLike,
+    correct: ArrayLike,
     risk: float,
     delta: float = 0.1,
     *,
     thresholds: Sequence[float] | None = None,
 ) -> Certificate:
-    """The lowest threshold that is certified to answer wrongly at most in a share `risk` of its answers.
+    """Return the lowest threshold whose error rate is certified to be at most `risk`.
 
-    `confidence` (N,) is any score that is higher for safer answers, `correct` (N,) whether each answer was right, of
-    samples that neither trained nor chose nor calibrated the model. Scores outside [0, 1] need `thresholds` of their
-    own, chosen before these samples were looked at. If nothing can be certified, the error says how many more samples
-    it would take at the least.
+    Thresholds are tested from strict to lax by Learn then Test (Angelopoulos et al., 2021), with
+    the fallback procedure. If nothing can be certified, the error gives the smallest number of
+    further samples that could suffice.
+
+    Args:
+        confidence: (N,) any score that is higher for safer answers, for samples that were not used
+            to train, choose or calibrate the model.
+        correct: (N,) whether each answer is correct.
+        risk: share of answers that may be wrong.
+        delta: probability that the guarantee does not hold.
+        thresholds: thresholds to test, for scores outside [0, 1]. Choose them before you look at
+            these samples.
+
+    Returns:
+        The threshold, with its coverage and its guarantee.
 
     >>> certificate = certify([0.99] * 60 + [0.4] * 40, [True] * 60 + [False] * 40, risk=0.05)
     >>> certificate.threshold <= 0.99, certificate.num_accepted, certificate.num_errors
     (True, 60, 0)
     >>> certify([0.9] * 20, [True] * 20, risk=0.05)
     Traceback (most recent call last):
-    ValueError: nothing can be certified at risk 0.05 with delta 0.1 from 20 samples, ...: it takes at least 45 ...
+    ValueError: nothing can be certified at risk 0.05 ...: it takes at least 45 ...
     """
-    for name, value in (("risk", risk), ("delta", delta)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must be a share between 0 and 1, such as 0.05, got {value}")
-    scores, right = _checked(confidence, correct, anything=thresholds is not None)
-    grid, shares = _grid(len(scores), risk, delta) if thresholds is None else _own_grid(thresholds)
-    order = np.argsort(-scores, kind="stable")
-    errors_so_far = np.concatenate([[0], np.cumsum(~right[order])])
-    accepted = np.searchsorted(-scores[order], -grid, side="right")  # (T,) how many have score >= threshold
+    check_share("risk", risk, "a share between 0 and 1, such as 0.05")
+    check_share("delta", delta, "a share between 0 and 1, such as 0.1")
+    top = _open(confidence, correct, in_range=thresholds is None)
+    if thresholds is None:
+        grid, shares = _grid(len(top), risk, delta)
+    else:
+        grid, shares = _grid_of(thresholds)
+    order = np.argsort(-top.confidence, kind="stable")
+    errors_so_far = np.concatenate([[0], np.cumsum(~top.correct[order])])
+    # (T,) number of samples with score >= threshold
+    accepted = np.searchsorted(-top.confidence[order], -grid, side="right")
     errors = errors_so_far[accepted]
-    passed = _passed(accepted, errors, shares * delta, risk)
+    levels = shares * delta
+    passed = _laxest_passed(accepted, errors, levels, risk)
     if passed is None:
-        raise ValueError(_what_is_missing(accepted, errors, shares * delta, risk, delta, len(scores)))
-    taken = int(accepted[passed])
-    return Certificate(float(grid[passed]), taken / len(scores), risk, delta, taken, int(errors[passed]))
+        raise ValueError(_what_is_missing(accepted, errors, levels, risk, delta, len(top)))
+    num_accepted = int(accepted[passed])
+    return Certificate(
+        threshold=float(grid[passed]),
+        coverage=num_accepted / len(top),
+        risk=risk,
+        delta=delta,
+        num_accepted=num_accepted,
+        num_errors=int(errors[passed]),
+    )
 
 
-def _passed(accepted: Array, errors: Array, levels: Array, risk: float) -> int | None:
-    """The laxest threshold that passes, tests going from strict to lax.
+def _open(confidence: ArrayLike, correct: ArrayLike, in_range: bool) -> Top:
+    """Return checked float64 scores with their correctness; integers are valid scores, too."""
+    scores = as_numpy(confidence, "confidence")
+    if scores.dtype.kind in "biu":
+        scores = scores.astype(np.float64)
+    scores = open_scores(scores, "confidence").astype(np.float64)
+    if in_range and (scores.min() < 0 or scores.max() > 1):
+        raise ValueError(
+            f"confidence holds {scores.min():g} to {scores.max():g}, expected scores from 0 to 1: "
+            f"for other scores pass thresholds=, chosen without these samples"
+        )
+    return Top.ranked(scores, correct, None)
 
-    A test has its own level and that of the test before it, if that one passed (the fallback procedure, Wiens 2003):
-    the probability that any threshold passes wrongly is at most the sum of the levels.
+
+def _laxest_passed(accepted: Array, errors: Array, levels: Array, risk: float) -> int | None:
+    """Return the position of the laxest threshold that passes; tests go from strict to lax.
+
+    A test adds the level of the test before it to its own, if that one passed. In this fallback
+    procedure (Wiens, 2003) the probability that any threshold passes wrongly is at most the sum of
+    the levels.
     """
-    last, level = None, 0.0
-    for position, own in enumerate(levels):
-        level += own
-        if level > 0 and few_errors_probability(int(errors[position]), int(accepted[position]), risk) <= level:
+    last = None
+    level = 0.0
+    for position, own_level in enumerate(levels):
+        level += own_level
+        if level == 0:
+            continue
+        probability = few_errors_probability(int(errors[position]), int(accepted[position]), risk)
+        if probability <= level:
             last = position
         else:
             level = 0.0
@@ -110,7 +163,7 @@ def _passed(accepted: Array, errors: Array, levels: Array, risk: float) -> int |
 
 
 def fewest_samples(risk: float, delta: float) -> int:
-    """How many answered samples without an error a certificate takes at the least.
+    """Return the smallest number of answered samples that a certificate needs, if none is wrong.
 
     >>> [fewest_samples(risk, 0.1) for risk in (0.05, 0.02, 0.01)]
     [45, 114, 230]
@@ -119,7 +172,9 @@ def fewest_samples(risk: float, delta: float) -> int:
 
 
 def few_errors_probability(errors: int, samples: int, risk: float) -> float:
-    """P(at most so many errors among so many samples) if each is wrong with probability `risk`: the exact p-value.
+    """Return the p-value of the exact binomial test for an error rate below `risk`.
+
+    It is P(at most this many errors) if each sample is wrong with probability `risk`.
 
     >>> few_errors_probability(0, 45, 0.05) < 0.1 < few_errors_probability(0, 44, 0.05)
     True
@@ -128,85 +183,84 @@ def few_errors_probability(errors: int, samples: int, risk: float) -> float:
     """
     if errors >= samples:
         return 1.0
-    k, log_factorial = np.arange(errors + 1), _log_factorials(1 << samples.bit_length())
-    choices = log_factorial[samples] - log_factorial[k] - log_factorial[samples - k]
-    return min(1.0, float(np.exp(choices + k * math.log(risk) + (samples - k) * math.log1p(-risk)).sum()))
+    k = np.arange(errors + 1)
+    log_factorial = _log_factorials(1 << samples.bit_length())
+    log_choices = log_factorial[samples] - log_factorial[k] - log_factorial[samples - k]
+    log_chance = k * math.log(risk) + (samples - k) * math.log1p(-risk)
+    return min(1.0, float(np.exp(log_choices + log_chance).sum()))
 
 
 @lru_cache(maxsize=4)
 def _log_factorials(largest: int) -> Array:
+    """Return the logarithms of the factorials from 0 to `largest`."""
     return torch.arange(1, largest + 2, dtype=torch.float64).lgamma().numpy()
 
 
 def _grid(num_samples: int, risk: float, delta: float) -> tuple[Array, Array]:
-    """Thresholds from strict to lax, dense near 1, and the share of delta that starts at each: nothing of the data."""
+    """Return thresholds from strict to lax, and the share of delta that starts at each.
+
+    They are dense near 1, and depend on the number of samples but not on their scores.
+    """
     even = 1 - np.arange(STEP, 1 + STEP / 2, STEP)
     dense = 1 - np.geomspace(STRICTEST, STEP, DENSE, endpoint=False)
     grid = np.concatenate([dense, even]).clip(0.0, 1.0)
     needed = math.log(delta / 3) / math.log1p(-risk)
     starts = [*STARTS_AT.items()]
-    starts += [(1 - min(0.5, times * needed / num_samples), share) for times, share in STARTS_TIMES_NEEDED.items()]
+    for times, share in STARTS_TIMES_NEEDED.items():
+        starts.append((1 - min(0.5, times * needed / num_samples), share))
     shares = np.zeros(len(grid))
     for confidence, share in starts:
         shares[np.abs(grid - confidence).argmin()] += share
     return grid, shares
 
 
-def _own_grid(thresholds: Sequence[float]) -> tuple[Array, Array]:
-    """The caller's thresholds from strict to lax, with four chains of tests that begin in their stricter half."""
+def _grid_of(thresholds: Sequence[float]) -> tuple[Array, Array]:
+    """Return the caller's thresholds from strict to lax, and the share of delta at each.
+
+    Four chains of tests start in the stricter half.
+    """
     grid = np.unique(np.asarray(thresholds, dtype=float))[::-1]
     if grid.size == 0 or not np.isfinite(grid).all():
-        raise ValueError(f"thresholds must be at least one finite number, got {thresholds}")
+        raise ValueError(f"thresholds={thresholds}, expected at least one finite number")
     shares = np.zeros(len(grid))
     for part in (0, 1 / 8, 1 / 4, 1 / 2):
         shares[int(part * (len(grid) - 1))] += 1 / 4
     return grid, shares
 
 
-def _what_is_missing(accepted: Array, errors: Array, levels: Array, risk: float, delta: float, total: int) -> str:
-    """Why nothing was certified, and the fewest further samples, all right and answered, with which something is."""
+def _what_is_missing(
+    accepted: Array, errors: Array, levels: Array, risk: float, delta: float, num_samples: int
+) -> str:
+    """Explain why nothing was certified, with the number of further samples that could suffice."""
     fewest = fewest_samples(risk, delta)
-    found = [
+    needed = [
         _more_needed(int(errors[start]), int(accepted[start]), risk, float(levels[start]))
         for start in np.flatnonzero(levels)
     ]
-    more = max(min(found), fewest - total)
+    more = max(min(needed), fewest - num_samples)
     return (
-        f"nothing can be certified at risk {risk:g} with delta {delta:g} from {total} samples, {int(errors[-1])} of "
-        f"them wrong at the lowest threshold: it takes at least {fewest} answered samples without an error, and here "
-        f"at least {more} more labelled samples without an error; or allow a higher risk"
+        f"nothing can be certified at risk {risk:g} with delta {delta:g} from {num_samples} "
+        f"samples, {int(errors[-1])} of them wrong at the lowest threshold: it takes at least "
+        f"{fewest} answered samples without an error, and here at least {more} more labeled "
+        f"samples without an error; or allow a higher risk"
     )
 
 
 def _more_needed(errors: int, accepted: int, risk: float, level: float) -> int:
-    """How many more answered samples without an error bring the p-value down to the level."""
-    low, high = 0, 1
-    while few_errors_probability(errors, accepted + high, risk) > level:
-        low, high = high, 2 * high
+    """Return the number of further correct answers that would bring the p-value to the level."""
+
+    def is_too_few(more: int) -> bool:
+        return few_errors_probability(errors, accepted + more, risk) > level
+
+    low = 0
+    high = 1
+    while is_too_few(high):
+        low = high
+        high *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if few_errors_probability(errors, accepted + middle, risk) > level else (low, middle)
+        if is_too_few(middle):
+            low = middle
+        else:
+            high = middle
     return high
-
-
-def _checked(confidence: Any, correct: Any, anything: bool) -> tuple[Array, NDArray[np.bool_]]:
-    scores, right = (_numpy(values) for values in (confidence, correct))
-    if scores.ndim != 1 or scores.shape != right.shape or not len(scores):
-        raise ValueError(
-            f"confidence and correct must be two lists of one length, got shapes {scores.shape} and {right.shape}"
-        )
-    scores = scores.astype(float)
-    if not np.isfinite(scores).all():
-        raise ValueError(f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite: drop them")
-    if not anything and (scores.min() < 0 or scores.max() > 1):
-        raise ValueError(
-            f"scores must be in [0, 1], got {scores.min():g} to {scores.max():g}: for others give thresholds=, "
-            f"chosen without these samples"
-        )
-    if not np.isin(right, (0, 1)).all():
-        raise ValueError("correct must say for each sample whether its answer was right: True or False")
-    return scores, right.astype(bool)
-
-
-def _numpy(values: Any) -> Array:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)

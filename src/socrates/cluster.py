@@ -1,4 +1,4 @@
-"""The machines of a Ray cluster: a connection that is left as it was found, and work whose results come in order.
+"""The machines of a Ray cluster: a connection, and work whose results come in order.
 
 What tasks read and write is on storage that all machines share under the same path.
 """
@@ -13,48 +13,34 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from socrates.files import reason_of
+from socrates.processes import ONE_THREAD, Job, Outcome, available_cores
 
-# Threads that spin while they wait collapse as soon as anything else uses the cores.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 RETRIES = 10  # of a task whose worker or machine died: in a large cluster some always do
 SECONDS_TO_ANSWER = 5.0
 SECONDS_TO_DIE = 30.0  # a run that is asked to end saves within its step
-SECONDS_BETWEEN_LOOKS = 5.0
+SECONDS_BETWEEN_BEATS = 5.0
 SECONDS_UNTIL_GONE = 30.0  # of silence; after 60 Ray itself ends this process, whatever it does
-GONE = "the Ray cluster is gone; what was saved is safe: start it again, then the same command continues"
 
 
 @contextlib.contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Ray, connected to a cluster, or with one of its own on this machine; left as it was found."""
+    """Connect Ray to a cluster, or to a new one on this machine, for the time of a `with` block.
+
+    A connection that exists already is used and left open.
+    """
     try:
         import ray
     except ImportError as error:
-        raise ImportError("--engine ray needs the package ray: pip install 'socrates-loss[ray]'") from error
+        raise ImportError(
+            "the engine ray needs the package ray: pip install 'socrates-loss[ray]'"
+        ) from error
     if ray.is_initialized():
         yield ray
         return
-    # Workers find what this process finds: modules of one's own, and the package where it is not installed.
-    paths = os.pathsep.join(os.path.abspath(path) for path in dict.fromkeys(["", *sys.path]))
-    environment = {"env_vars": {**ENVIRONMENT, "PYTHONPATH": paths}}
-    own: dict[str, Any] = {} if address else {"num_cpus": available_cores(), "include_dashboard": False}
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # runs on CPUs leave devices as they are
-    asked_to_end = signal.getsignal(signal.SIGTERM)
-    try:
-        if address:
-            _reach(address)
-        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-        ray.init(address=address or "local", runtime_env=environment, **quiet, **own)
-    except (OSError, ValueError, RuntimeError) as error:
-        where = address or "this machine"
-        words = f"there is no Ray cluster at {where} ({first_line(error)}): start one, see docs/cluster.md"
-        raise OSError(words) from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, asked_to_end)  # which Ray took for itself
+    _connect(ray, address)
     try:
         yield ray
     finally:
@@ -62,8 +48,33 @@ def connected(address: str | None) -> Iterator[Any]:
             ray.shutdown()
 
 
+def _connect(ray: Any, address: str | None) -> None:
+    """Connect Ray quietly, and keep the handler of SIGTERM, which Ray would replace."""
+    # Workers import what this process can import: modules beside a script, and the package where
+    # it is not installed.
+    paths = [os.path.abspath(path) for path in dict.fromkeys(["", *sys.path])]
+    variables = {**ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if not address:
+        options |= {"num_cpus": available_cores(), "include_dashboard": False}
+    # runs on CPUs leave devices as they are
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        if address:
+            _reach(address)
+        ray.init(address=address or "local", runtime_env={"env_vars": variables}, **options)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise OSError(
+            f"there is no Ray cluster at {address or 'this machine'} ({reason_of(error)}): "
+            "start one, see docs/cluster.md"
+        ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
 def _reach(address: str) -> None:
-    """Refuse an address where nobody listens: Ray itself would try it for minutes."""
+    """Refuse an address where nothing listens: Ray itself would try it for minutes."""
     if address == "auto":
         from ray._private.services import canonicalize_bootstrap_address
 
@@ -74,7 +85,10 @@ def _reach(address: str) -> None:
 
 
 def answers(ray: Any) -> bool:
-    """Whether the cluster that Ray is connected to is there; a farewell to one that is not would never end."""
+    """Return whether the connected cluster still answers.
+
+    Shutting down a connection to one that does not would never end.
+    """
     try:
         _reach(ray.get_runtime_context().gcs_address)
     except (OSError, ray.exceptions.RayError):
@@ -83,100 +97,100 @@ def answers(ray: Any) -> bool:
 
 
 @dataclass
-class Pulse:
-    """Whether the cluster that Ray is connected to still answers."""
+class Heartbeat:
+    """Watch whether the connected cluster still answers."""
 
     ray: Any
-    seen: float = field(default_factory=time.monotonic)
-    looked: float = field(default_factory=time.monotonic)
+    last_answer: float = field(default_factory=time.monotonic)
+    last_look: float = field(default_factory=time.monotonic)
 
     def check(self) -> bool:
-        """Raise if there was no answer for a while, else whether one came now; called often, it asks now and then."""
-        if time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS:
+        """Return whether the cluster answered just now; raise if it has been silent for long.
+
+        Called often, it asks every few seconds only.
+        """
+        if time.monotonic() - self.last_look < SECONDS_BETWEEN_BEATS:
             return False
-        found, self.looked = answers(self.ray), time.monotonic()
-        self.seen = self.looked if found else self.seen
-        if self.looked - self.seen > SECONDS_UNTIL_GONE:
-            raise ConnectionError(GONE)
-        return found
+        answered = answers(self.ray)
+        self.last_look = time.monotonic()
+        if answered:
+            self.last_answer = self.last_look
+        if self.last_look - self.last_answer > SECONDS_UNTIL_GONE:
+            raise ConnectionError(
+                "the Ray cluster is gone; what was saved is safe: start it again, then the same "
+                "command continues"
+            )
+        return answered
 
     def wait(self, task: Any) -> Any:
-        """The result of a task, as soon as it is there."""
-        while not self.ray.wait([task], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+        """Return the result of a task as soon as it is there."""
+        while not self.ray.wait([task], timeout=SECONDS_BETWEEN_BEATS)[0]:
             self.check()
         return self.ray.get(task)
 
 
 def in_ray(
-    work: Callable[[Task], Result], tasks: Sequence[Task], address: str | None, at_once: int | None = None
-) -> Iterator[Result]:
-    """`work(task)` of each task, in their order, from the machines of a cluster; the first error of them is raised.
+    work: Callable[[Job], Outcome],
+    jobs: Sequence[Job],
+    address: str | None,
+    at_once: int | None = None,
+) -> Iterator[Outcome]:
+    """Yield `work(job)` for each job, in the order of the jobs, from the machines of a cluster.
 
-    Of results that nobody has taken yet there are at most `at_once`, twice as many as the cluster has cores by default.
+    The first error in that order is raised. At most `at_once` jobs are under way or have results
+    that are not taken yet, by default twice as many as the cluster has cores.
     """
     with connected(address) as ray:
-        remote = ray.remote(_there).options(num_cpus=1, max_retries=RETRIES)
-        room = at_once or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        folder, pulse = os.getcwd(), Pulse(ray)
-        going = [remote.remote(work, folder, task) for task in tasks[:room]]
+        remote = ray.remote(_work_there).options(num_cpus=1, max_retries=RETRIES)
+        at_once = at_once or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        folder = os.getcwd()
+        heartbeat = Heartbeat(ray)
+        tasks = [remote.remote(work, folder, job) for job in jobs[:at_once]]
         try:
-            for place in range(len(tasks)):
-                yield pulse.wait(going[0])
-                del going[0]
-                going += [remote.remote(work, folder, task) for task in tasks[place + room : place + room + 1]]
+            for place in range(len(jobs)):
+                yield heartbeat.wait(tasks[0])
+                del tasks[0]
+                if place + at_once < len(jobs):
+                    tasks.append(remote.remote(work, folder, jobs[place + at_once]))
         except ray.exceptions.RayTaskError as error:
             cause = error.cause
-            raise cause if isinstance(cause, ValueError | OSError) else RuntimeError(repr(cause)) from error
+            for_users = isinstance(cause, ValueError | OSError)
+            raise (cause if for_users else RuntimeError(repr(cause))) from error
         except ray.exceptions.RayError as error:
             raise ChildProcessError(
-                f"a task ended {RETRIES + 1} times without a result ({first_line(error)})"
+                f"a task ended {RETRIES + 1} times without a result ({reason_of(error)})"
             ) from error
         finally:
-            end(ray, going)
+            end_tasks(ray, tasks)
 
 
-def _there(work: Callable[[Task], Result], folder: str, task: Task) -> Result:
-    """What a task does: the work, in one thread, where paths mean what they mean here."""
+def _work_there(work: Callable[[Job], Outcome], folder: str, job: Job) -> Outcome:
+    """Do the work in one thread, in a folder where relative paths mean what they mean here."""
     import torch
 
     torch.set_num_threads(1)
     os.chdir(folder)
-    return work(task)
+    return work(job)
 
 
-def end(ray: Any, going: Sequence[Any]) -> None:
-    """Ask tasks to end, and make those end that do not."""
-    if not going or not answers(ray):
+def end_tasks(ray: Any, tasks: Sequence[Any]) -> None:
+    """Ask tasks to end, then force those that do not."""
+    if not tasks or not answers(ray):
         return
     for force in (False, True):
-        for task in going:
-            with contextlib.suppress(Exception):  # of a cluster that goes meanwhile
+        for task in tasks:
+            with contextlib.suppress(Exception):  # the cluster may end meanwhile
                 ray.cancel(task, force=force)
         with contextlib.suppress(Exception):
-            _, going = ray.wait(list(going), num_returns=len(going), timeout=SECONDS_TO_DIE)
-        if not going:
+            _, tasks = ray.wait(list(tasks), num_returns=len(tasks), timeout=SECONDS_TO_DIE)
+        if not tasks:
             return
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's words, or its kind.
-
-    >>> first_line(ValueError("one\\ntwo")), first_line(KeyError())
-    ('one', 'KeyError')
-    """
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
 def check_engine(engine: str, address: str | None) -> None:
-    """Refuse the address of a cluster where none is used."""
+    """Refuse the address of a cluster where the engine does not use one."""
     if address and engine != "ray":
-        raise ValueError("an address is that of a Ray cluster: choose the engine ray as well (--engine ray)")
-
-
-def available_cores() -> int:
-    """The cores that this process may use, which can be fewer than the machine has.
-
-    >>> available_cores() >= 1
-    True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        raise ValueError(
+            f"{address} is the address of a Ray cluster, which the engine {engine} does not use: "
+            "choose the engine ray as well"
+        )

@@ -1,4 +1,7 @@
-"""What everything plugs into: batches, data splits, classifiers and methods. Read this to extend anything."""
+"""What everything plugs into: batches, data splits, classifiers and methods.
+
+Read this to extend anything.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,32 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-Inputs = Tensor | Mapping[str, Tensor]  # what a model takes: only data sets and models know what is in it
+# what a model takes: only data sets and models know what is in it
+Inputs = Tensor | Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs as the model takes them, their labels, and the position of each sample in its split."""
+    """Inputs as the model takes them, their labels, and each sample's position in its split.
+
+    A data set fills in the first three. The engine adds the rest in each step: `meta` for a method
+    that asks for a `meta_share` of the training data, the head's learning rate in this step, and
+    `gather` in a run of several processes. There `inputs` are this process's part, while labels,
+    index and the outputs of the model are those of the whole batch.
+    """
 
     inputs: Inputs
     labels: Tensor  # (B,) int64
     index: Tensor  # (B,) int64
-    meta: Batch | None = None  # a batch that only the method sees, if it asks for a `meta_share` of the training data
-    learning_rate: float | None = None  # at which the optimizer will move the last layer in this step
-    # In a run of several processes `inputs` are this one's part; labels, index and what the model gives are the whole.
+    meta: Batch | None = None
+    learning_rate: float | None = None
     gather: Callable[[Tensor], Tensor] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def whole(self, rows: Tensor) -> Tensor:
-        """The rows of the whole batch from those of `inputs`: for a method that computes them without its model."""
+        """Return the rows of the whole batch, where a method computes rows without its model."""
         return rows if self.gather is None else self.gather(rows)
 
 
@@ -44,7 +53,7 @@ class Split(Protocol):
     def __len__(self) -> int: ...
 
     def to(self, device: torch.device | str) -> Split:
-        """The same split, whose labels and batches are on a device."""
+        """Return the same split, with labels and batches on a device."""
         ...
 
     def batches(
@@ -55,16 +64,17 @@ class Split(Protocol):
         first_step: int = 0,
         part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
-        """Batches of the samples at `order`, in that order; augmented if there is a stream of randomness.
+        """Return batches of the samples at `order`, in that order.
 
-        From `first_step` on they are those that would have come after the first `first_step` batches, bit for bit.
-        With `part`, the inputs are those of `part(len(batch))` only, bit for bit: one process of several asks for that.
-        A split that does not take it is asked for whole batches.
+        They are augmented if there is a stream of randomness. With `first_step` they are those that
+        follow the first `first_step` batches, bit for bit. With `part` the inputs are those of
+        `part(len(batch))` only, bit for bit: one process of several asks for that. A split without
+        this argument is asked for whole batches.
         """
         ...
 
     def subset(self, index: Tensor) -> Split:
-        """The samples at these positions, as a split of its own with positions from 0."""
+        """Return the samples at these positions as a split, with positions from 0."""
         ...
 
 
@@ -72,7 +82,7 @@ class Split(Protocol):
 class Preparation:
     """How images from 0 to 255 become what the model sees: resized to its size, then normalised.
 
-    `shrink` says whether an image file that is larger than that is resized before its centre is taken.
+    `shrink` says whether a larger image file is resized before its centre is taken.
     """
 
     mean: tuple[float, ...]  # of each channel, on the scale where 255 is 1
@@ -80,7 +90,7 @@ class Preparation:
     shrink: bool = True
 
     def constants(self) -> Tensor:
-        """What is subtracted from images, and what they are multiplied with then, (2, C, 1, 1).
+        """Return what is subtracted from images, and what multiplies them then, (2, C, 1, 1).
 
         >>> Preparation(mean=(0.5,), std=(0.5,)).constants().flatten()
         tensor([1.2750e+02, 7.8431e-03])
@@ -90,12 +100,15 @@ class Preparation:
 
 
 def image_hash(image: Tensor) -> int:
-    """A number of 63 bits for the pixels of an image, by which it is known again.
+    """Return a number of 63 bits by which the pixels of an image are recognized.
 
-    >>> image_hash(torch.zeros(1, 2, 2, dtype=torch.uint8)) == image_hash(torch.zeros(1, 2, 2, dtype=torch.uint8))
+    >>> image = torch.zeros(1, 2, 2, dtype=torch.uint8)
+    >>> image_hash(image) == image_hash(image.clone())
     True
     """
-    return int.from_bytes(hashlib.blake2b(image.contiguous().numpy().data, digest_size=8).digest(), "big") >> 1
+    pixels = image.contiguous().numpy().data
+    digest = hashlib.blake2b(pixels, digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 @dataclass(frozen=True)
@@ -111,29 +124,40 @@ class Splits:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, the unknown one not counted."""
+        """Return the number of classes, without the unknown one."""
         return len(self.class_names)
 
     def __str__(self) -> str:
         some = ", ".join(self.class_names[:4]) + (", ..." if self.num_classes > 4 else "")
         shape = "x".join(map(str, self.image_shape))
         counts = f"{len(self.train):,} train, {len(self.val):,} val, {len(self.test):,} test"
-        gaps = "".join(self._unmeasured(name, split) for name, split in (("val", self.val), ("test", self.test)))
-        return f"{self.num_classes} classes ({some}), images of {shape} (channels, height, width): {counts}{gaps}"
+        gaps = "".join(
+            self._unmeasured(name, split)
+            for name, split in (("val", self.val), ("test", self.test))
+        )
+        return (
+            f"{self.num_classes} classes ({some}), images of {shape} (channels, height, "
+            f"width): {counts}{gaps}"
+        )
 
     def _unmeasured(self, name: str, split: Split) -> str:
-        """The classes of which a split holds no image, as small folders have them; those of many are only counted."""
+        """Name the classes of which a split has no image, as in small folders; count many."""
         present = set(split.labels.unique().tolist())
-        absent = [class_name for number, class_name in enumerate(self.class_names) if number not in present]
+        absent = [
+            class_name
+            for number, class_name in enumerate(self.class_names)
+            if number not in present
+        ]
         listed = ", ".join(absent) if len(absent) <= 4 else f"{len(absent)} classes"
         return f"; no {name} image of {listed}" if absent else ""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Randomness as a function of a seed, an epoch and a step: no hidden state, so resuming needs nothing.
+    """Randomness as a function of seed, epoch and step: no hidden state, so nothing to resume.
 
-    >>> Stream(seed=1, epoch=2).generator(step=3).initial_seed() == Stream(1, 2).generator(3).initial_seed()
+    >>> generator = Stream(seed=1, epoch=2).generator(step=3)
+    >>> generator.initial_seed() == Stream(1, 2).generator(3).initial_seed()
     True
     """
 
@@ -142,17 +166,17 @@ class Stream:
     purpose: str = ""
 
     def number(self, step: int = 0) -> int:
-        """A 63-bit number, different for each (seed, epoch, purpose, step)."""
+        """Return a 63-bit number that differs for each (seed, epoch, purpose, step)."""
         text = f"{self.seed}/{self.epoch}/{self.purpose}/{step}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
     def generator(self, step: int = 0, device: torch.device | str = "cpu") -> torch.Generator:
-        """A generator that starts from that number."""
+        """Return a generator that is seeded with that number."""
         return torch.Generator(device).manual_seed(self.number(step))
 
 
 class DropoutLinear(nn.Linear):
-    """A last layer that in training drops some of the features it is given, so that `features` are whole.
+    """A last layer that drops some of its inputs in training, so that `features` are whole.
 
     >>> head = DropoutLinear(4, 2, dropout=0.5)
     >>> isinstance(head, nn.Linear), list(head.state_dict())
@@ -168,17 +192,17 @@ class DropoutLinear(nn.Linear):
 
 
 class Classifier(nn.Module):
-    """A model in two parts: `features(inputs)` gives (B, D), the linear layer `head` makes logits of them.
+    """A model in two parts: `features(inputs)` of shape (B, D), and a linear `head` for the logits.
 
-    Dropout between the two is the head's: see `DropoutLinear`. Any other torch module that gives logits is a model
-    too, for the methods that need no features.
+    Dropout between the two belongs to the head: see `DropoutLinear`. Any other torch module that
+    returns logits is a model too, for the methods that need no features.
     """
 
     body: nn.Module
     head: nn.Linear
 
     def features(self, inputs: Any) -> Tensor:
-        """What the last layer is given: what `body` gives, unless a model says otherwise."""
+        """Return the inputs of the last layer: by default the outputs of `body`."""
         return self.body(inputs)
 
     def forward(self, inputs: Any) -> Tensor:
@@ -205,12 +229,12 @@ class ShareOfEpochs(float):
         return f"{float(self)} of the epochs"
 
     def of(self, epochs: int) -> int:
-        """The number of epochs."""
+        """Return the number of epochs."""
         return int(self * epochs)
 
 
 class Output(NamedTuple):
-    """What a method gives for a batch: the loss to step on, and the logits that training metrics are computed from."""
+    """What a method returns for a batch: the loss, and the logits for the training metrics."""
 
     loss: Tensor  # one number with a gradient
     logits: Tensor  # (B, C) or (B, C + 1), a row for each sample of the batch, in its order
@@ -219,14 +243,24 @@ class Output(NamedTuple):
 class Method(nn.Module):
     """How to train: a module, so that its state moves, saves and loads with no code of its own.
 
-    A method takes its Task first and its hyperparameters as keywords with defaults, where `socrates list` reads them.
-    What it can build only when it knows the model, it builds in `start_epoch`.
+    A method takes its Task first and its hyperparameters as keywords with defaults, where `socrates
+    list` reads them. What it can build only when it knows the model, it builds in `start_epoch`.
     """
 
     unknown_class: bool = False  # whether the model has an extra, last output
-    needs_features: bool = False  # whether the model must be a Classifier, with `features` and `head`
-    meta_share: float = 0.0  # share of the training data held back for batches that only the method sees
-    first_whole_epoch: int = 0  # from which it is all it can be, counted from 0: a shorter training is refused
+    # whether the model must be a Classifier, with `features` and `head`
+    needs_features: bool = False
+    # share of the training data held back for batches that only the method sees
+    meta_share: float = 0.0
+    # forward passes of the model in each step besides the one that is trained
+    extra_passes: int = 0
+    # copies of the model in the method's own state
+    model_copies: int = 0
+    # samples in a batch unless the experiment says otherwise; a method that is made by a function
+    # has it as an attribute of the function
+    usual_batch_size: int = 128
+    # from which it is all it can be, counted from 0: a shorter training is refused
+    first_whole_epoch: int = 0
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -234,33 +268,34 @@ class Method(nn.Module):
 
     @property
     def num_outputs(self) -> int:
-        """Of the model: one for each class and, if there is one, for unknown."""
+        """Return the outputs of the model: one for each class and, if there is one, for unknown."""
         return self.task.num_classes + int(self.unknown_class)
 
     def start_epoch(self, epoch: int, model: nn.Module) -> None:
-        """Called before each epoch, counted from 0, and before a checkpoint is loaded."""
+        """Prepare for an epoch, counted from 0; also called before a checkpoint is loaded."""
 
     def forward(self, model: nn.Module, batch: Batch) -> Output:
-        """The loss of a batch, and the model's logits."""
+        """Return the loss of a batch, and the model's logits."""
         raise NotImplementedError
 
     def end_step(self, model: nn.Module) -> None:
-        """Called after the optimizer moved the model."""
+        """Follow the model after the optimizer has moved it."""
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The training objective on held-out logits: no state is read or written."""
+        """Return the training objective on held-out logits; no state is read or written."""
         raise NotImplementedError
 
     def epoch_state(self) -> dict[str, Any]:
-        """What it gathered since `start_epoch` that is not in its state_dict: tensors, numbers, dicts of them.
+        """Return what was gathered since `start_epoch` and is not in the state_dict.
 
-        A checkpoint in the middle of an epoch holds it; without it, diagnostics begin anew when the epoch goes on.
+        It may hold tensors, numbers and dicts of them. A checkpoint within an epoch holds it;
+        without it, diagnostics start again when the epoch continues.
         """
         return {}
 
     def load_epoch_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `epoch_state` gave, after `start_epoch` and `load_state_dict`."""
+        """Load what `epoch_state` returned, after `start_epoch` and `load_state_dict`."""
 
     def diagnostics(self) -> Mapping[str, Tensor]:
-        """Means over the epoch so far that are worth a curve, such as beta and the target; tensors, not yet read."""
+        """Return means over the epoch so far that are worth a curve, as tensors not yet read."""
         return {}

@@ -1,33 +1,53 @@
-"""Everything that decides a run's numbers, as frozen dataclasses: two equal Experiments are the same run."""
+"""Everything that decides a run's numbers, as frozen dataclasses: equal Experiments are one run."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from . import data, methods, models
 from .contracts import ShareOfEpochs
 from .names import is_outside
+from .optimization import (
+    Optimization,
+    check_choice,
+    check_finite,
+    check_whole,
+    usual_clip_norm,
+    usual_optimization,
+    with_batch_size,
+)
+
+__all__ = [
+    "Experiment",
+    "Optimization",
+    "Part",
+    "check_choice",
+    "check_finite",
+    "check_whole",
+    "resolve",
+    "usual_clip_norm",
+    "usual_optimization",
+    "with_batch_size",
+]
 
 Value = int | float | str | bool | None
 Kind = Literal["dataset", "model", "method"]
 KINDS: tuple[Kind, ...] = ("dataset", "model", "method")
 
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")  # of Lightning Fabric
-RECIPES = ("paper", "one-cycle")
-# What is trained by one cycle unless told otherwise, besides one's own images.
-SMALL_MODELS, SMALL_DATA = ("mlp", "cnn", "resnet20"), ("digits", "mnist", "fashion_mnist")
-FEWEST_STEPS, FEWEST_EPOCHS = 2_000, 20  # of one cycle
-# Which epoch's model is kept: the last, or that with the least, or the most, of a number on validation data.
+# those of Lightning Fabric
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
+# Which epoch's model is kept: the last, or the one with the lowest (1) or highest (-1) value of a
+# number that is measured on the validation data.
 CHOICES: dict[str, tuple[str, int]] = {
     "last": ("", 1),
     "refinement": ("val_refinement", 1),  # the NLL after temperature scaling
@@ -35,14 +55,23 @@ CHOICES: dict[str, tuple[str, int]] = {
     "ece": ("val_ece", 1),
     "accuracy": ("val_accuracy", -1),
 }
-LONGEST_NAME = 200  # bytes of a directory's name before seed and digest: file systems refuse more than 255
+# Options that names leave out at a value that used to be their default: a new default renames no
+# run, and does not give a new run the name of one that was trained with the old default.
+NAMED_WITHOUT: dict[str, dict[str, Value]] = {
+    name: {"gamma": 2.0} for name in methods.METHODS if name.partition(":")[0] == "socrates"
+}
+# What earlier versions did not write is at its default.
+ADDED_LATER = {"recipe", "clip_norm", "choose", "certify", "start"}
+# bytes of a directory's name before seed and digest: file systems refuse more than 255
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
 class Part:
-    """A dataset, model or method by name, with the options that were given; `resolve` adds the others.
+    """A dataset, model or method by name, with the options that the caller set.
 
-    A path in a name (`folder:PATH`) stays as it was given: the run remembers which images it found there.
+    `resolve` adds the others. A path in a name (`folder:PATH`) is not changed: the run remembers
+    which images it found there.
 
     >>> Part("socrates", gamma=2.0, alpha=0.9)
     Part('socrates', alpha=0.9, gamma=2.0)
@@ -52,88 +81,16 @@ class Part:
     options: tuple[tuple[str, Value], ...] = ()
 
     def __init__(self, name: str, **options: Value) -> None:
+        plain = {
+            key: value.item() if isinstance(value, np.generic) else value
+            for key, value in options.items()
+        }
         object.__setattr__(self, "name", name)
-        plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
         object.__setattr__(self, "options", tuple(sorted(plain.items())))
 
     def __repr__(self) -> str:
-        return f"Part({', '.join([repr(self.name), *(f'{key}={value!r}' for key, value in self.options)])})"
-
-
-@dataclass(frozen=True)
-class Optimization:
-    """SGD and its schedule; the defaults are the paper's.
-
-    With the recipe "paper" the learning rate is halved every `halve_every` epochs, or at the epochs of `milestones` if
-    there are any. With "one-cycle" it rises to `learning_rate` over the first fifth of the steps and falls to 0 over
-    the others, with Nesterov's momentum: the better one when there are few epochs.
-    """
-
-    epochs: int = 300
-    batch_size: int = 128
-    learning_rate: float = 0.1
-    backbone_factor: float = 1.0  # of the rate for all but the head: 0.1 for transfer learning
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    halve_every: int = 25
-    milestones: tuple[int, ...] = ()
-    recipe: str = "paper"
-
-    def __post_init__(self) -> None:
-        check_choice("recipe", self.recipe, RECIPES)
-        for name in ("epochs", "batch_size", "halve_every"):
-            check_whole(name, getattr(self, name), above=0)
-        for name in ("learning_rate", "backbone_factor", "momentum", "weight_decay"):
-            object.__setattr__(self, name, check_finite(name, getattr(self, name)))  # 1 and 1.0 are the same run
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be more than 0, got {self.learning_rate}")
-        for name in ("backbone_factor", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum of SGD must be in [0, 1), got {self.momentum}")
-        for epoch in self.milestones:
-            check_whole("milestones", epoch, above=0)
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"milestones must be epochs in increasing order, got {self.milestones}")
-        if self.recipe != "paper" and (self.milestones or self.halve_every != Optimization.halve_every):
-            raise ValueError(f"halve_every and milestones belong to the recipe paper, got the recipe {self.recipe}")
-
-
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
-    """Refuse what is none of the choices.
-
-    >>> check_choice("choose", "best", ("last", "nll"))
-    Traceback (most recent call last):
-    ValueError: choose must be one of last, nll, got 'best'
-    """
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def check_whole(name: str, value: object, above: int) -> None:
-    """Refuse what is not a whole number more than `above`.
-
-    >>> check_whole("epochs", 0, above=0)
-    Traceback (most recent call last):
-    ValueError: epochs must be more than 0, got 0
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
-    if value <= above:
-        raise ValueError(f"{name} must be {f'more than {above}' if above >= 0 else 'at least 0'}, got {value}")
-
-
-def check_finite(name: str, value: object) -> float:
-    """The number; anything else is refused, NaN and infinity too.
-
-    >>> check_finite("gamma", float("nan"))
-    Traceback (most recent call last):
-    ValueError: gamma must be a finite number, got nan
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value}")
-    return float(value)
+        options = (f"{key}={value!r}" for key, value in self.options)
+        return f"Part({', '.join([repr(self.name), *options])})"
 
 
 @dataclass(frozen=True)
@@ -159,8 +116,12 @@ class Experiment:
     precision: str = "32-true"
     optimization: Optimization = field(default_factory=Optimization)
     choose: str = "last"  # which epoch's model is kept and evaluated
-    certify: float | None = None  # the risk for which validation data are held back, to certify a threshold
+    # the risk for which validation data are held back, to certify a threshold
+    certify: float | None = None
     start: str = ""  # the hash of the weights that training starts from, if not from scratch
+
+    # Whether `resolve` made it. A copy that `replace` varied is not resolved.
+    is_resolved: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_whole("seed", self.seed, above=-1)
@@ -173,7 +134,9 @@ class Experiment:
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("choose", self.choose, CHOICES)
         if self.certify is not None and not 0 < check_finite("certify", self.certify) < 1:
-            raise ValueError(f"certify must be a share of wrong answers between 0 and 1, got {self.certify}")
+            raise ValueError(
+                f"certify must be a share of wrong answers between 0 and 1, got {self.certify}"
+            )
         for part in (self.dataset, self.model, self.method):
             for key, value in part.options:
                 if isinstance(value, float):
@@ -181,37 +144,45 @@ class Experiment:
 
     @property
     def recipe(self) -> str:
-        """How the learning rate goes: "paper" or "one-cycle"."""
+        """Return the schedule of the learning rate: "paper" or "one-cycle"."""
         return self.optimization.recipe
 
-    @property
+    @cached_property
     def name(self) -> str:
-        """A directory name: what was trained, options that are not at their defaults, and a digest of all such.
+        """Return the name of its directory: what is trained, changed options, seed and a digest.
 
         What is at its default leaves no trace in it, so that a new option or field renames no run.
+        If the default of an option has changed, its first default counts (`NAMED_WITHOUT`).
         """
-        told: dict[str, Any] = {kind: [getattr(self, kind).name, self.changed(kind)] for kind in KINDS}
-        told |= _not_usual(self, (*KINDS, "optimization")) | {"optimization": _not_usual(self.optimization, ())}
-        options = "".join(f"-{key}{value}" for key, value in told["method"][1].items())
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+        old_defaults = NAMED_WITHOUT.get(self.method.name, {})
+        changed = {kind: self.changed(kind) for kind in KINDS}
+        changed["method"] = self.changed("method", **old_defaults)
+        words: dict[str, Any] = {kind: [getattr(self, kind).name, changed[kind]] for kind in KINDS}
+        words |= _not_at_default(self, (*KINDS, "optimization"))
+        words["optimization"] = _not_at_default(self.optimization)
+        options = "".join(f"-{key}{value}" for key, value in changed["method"].items())
+        digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.readable_name(options)}-seed{self.seed}-{digest}"
 
     def readable_name(self, options: str = "") -> str:
-        """How the names of all runs of these parts begin, whatever their options."""
-        return directory_name("-".join((self.dataset.name, self.model.name, self.method.name)) + options)
+        """Return how the names of all runs of these parts begin, whatever their options."""
+        parts = "-".join((self.dataset.name, self.model.name, self.method.name))
+        return directory_name(parts + options)
 
-    def changed(self, kind: Kind) -> dict[str, Value]:
-        """The options of the dataset, model or method that are not at their defaults.
+    def changed(self, kind: Kind, **defaults: Value) -> dict[str, Value]:
+        """Return the options of a part that differ from their defaults, or from `defaults`.
 
-        >>> Experiment(Part("digits"), Part("mlp", width=64), Part("focal", gamma=2)).changed("model")
+        >>> wide = Part("mlp", width=64)
+        >>> Experiment(Part("digits"), wide, Part("focal", gamma=2)).changed("model")
         {'width': 64}
         """
-        usual = replace(self, **{kind: Part(getattr(self, kind).name)})
-        ours, defaults = (getattr(resolve(one, trust_code=False), kind).options for one in (self, usual))
-        return dict(item for item in ours if item not in defaults)
+        default = replace(self, **{kind: Part(getattr(self, kind).name, **defaults)})
+        options = _resolved_part(self, kind, trust_code=False).options
+        default_options = _resolved_part(default, kind, trust_code=False).options
+        return dict(item for item in options if item not in default_options)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings."""
+        """Return plain dicts, lists, numbers and strings."""
         plain = asdict(self)
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
@@ -220,61 +191,101 @@ class Experiment:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Experiment:
-        """The experiment that `to_json` wrote; names what is missing or unknown."""
+        """Return the experiment that `to_json` wrote; name what is missing or unknown."""
         _check_fields("an experiment", cls, plain)
         _check_fields("its optimization", Optimization, plain["optimization"])
         parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in KINDS}
-        settings = {**plain["optimization"], "milestones": tuple(plain["optimization"]["milestones"])}
-        return cls(**{**plain, **parts, "optimization": Optimization(**settings)})
+        milestones = tuple(plain["optimization"]["milestones"])
+        optimization = Optimization(**{**plain["optimization"], "milestones": milestones})
+        return cls(**{**plain, **parts, "optimization": optimization})
 
 
 def directory_name(words: str) -> str:
-    """The words with what no file system forbids, and no longer than all of them allow.
+    """Return the words without what a file system forbids, and no longer than all of them allow.
 
     >>> directory_name("folder:my/images")
     'folder_my_images'
     """
-    return re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", words).encode()[:LONGEST_NAME].decode(errors="ignore")
+    allowed = re.sub(r'[/\\:*?"<>|\x00-\x1f]', "_", words)
+    return allowed.encode()[:LONGEST_NAME].decode(errors="ignore")
 
 
-def resolve(experiment: Experiment, described: data.Entry | None = None, *, trust_code: bool = True) -> Experiment:
-    """The same experiment with every option filled in and in its type: what trains alike is equal, in one directory.
+def resolve(experiment: Experiment, *, trust_code: bool = True) -> Experiment:
+    """Return the experiment with every option filled in, so that what trains alike is equal.
 
-    `described` says what the data are, where their name does not; a pretrained model is given the image size that it
-    knows unless they have it. Without `trust_code` nothing is imported for a part that comes from outside.
+    The doors call it, once: `train`, `run_all` and `tune`, the reading of a run (`Run.experiment`)
+    and the command line. Everything below them is passed resolved experiments and compares them
+    with `==`; to resolve one again costs nothing. Only who varies one with `replace` resolves it
+    again. Without `trust_code` nothing is imported for a part that comes from outside.
 
-    >>> one = Experiment(Part("digits"), Part("mlp"), Part("focal"))
-    >>> other = Experiment(Part("digits", augment=True), Part("mlp", width=128.0), Part("focal", gamma=2))
-    >>> resolve(one) == resolve(other), resolve(one).name == other.name
+    >>> experiment = Experiment(Part("digits"), Part("mlp"), Part("focal"))
+    >>> parts = Part("digits", augment=True), Part("mlp", width=128.0), Part("focal", gamma=2)
+    >>> resolved = resolve(experiment)
+    >>> resolved == resolve(Experiment(*parts)), resolved.name == Experiment(*parts).name
     (True, True)
-    >>> resolve(one).method
+    >>> resolved.method
     Part('focal', gamma=2.0)
+    >>> resolve(resolved) is resolved, replace(resolved, seed=2).is_resolved
+    (True, False)
     """
-    epochs = experiment.optimization.epochs
-    dataset = _filled(experiment.dataset, data, [*data.DATASETS, *data.BY_PATH], epochs, trust_code)
-    model = _filled(experiment.model, models, models.MODELS, epochs, trust_code)
-    method = _filled(experiment.method, methods, methods.METHODS, epochs, trust_code)
-    options = dict(dataset.options)
-    known = described or data.DATASETS.get(dataset.name)
-    wanted = getattr(models.MODELS.get(model.name), "pretrained_size", None)
-    if wanted and "image_size" in options and options["image_size"] is None:
-        options["image_size"] = None if known and known.image_shape[1:] == (wanted, wanted) else wanted
-    return replace(experiment, dataset=Part(dataset.name, **options), model=model, method=method)
+    if experiment.is_resolved:
+        return experiment
+    parts: dict[Kind, Part] = {kind: _resolved_part(experiment, kind, trust_code) for kind in KINDS}
+    resolved = replace(experiment, **parts)
+    if trust_code or not any(_is_plug_in(kind, part) for kind, part in parts.items()):
+        object.__setattr__(resolved, "is_resolved", True)
+    return resolved
 
 
-def _filled(part: Part, package: ModuleType, ours: Collection[str], epochs: int, trust_code: bool) -> Part:
-    """The part with the defaults of its options, each value in the type of its option."""
+def _resolved_part(experiment: Experiment, kind: Kind, trust_code: bool) -> Part:
+    """Return the dataset, model or method of an experiment with every option filled in."""
+    part = getattr(experiment, kind)
     defaults: dict[str, Any] = {}
-    if trust_code or not is_outside(part.name, ours):
-        with contextlib.suppress(ValueError):  # unknown: building it says so, in better words
-            defaults = package.options(part.name)
-    given = {key: value for key, value in part.options if value is not None or key not in defaults}
-    whole = {**defaults, **given}
-    return Part(part.name, **{key: _typed(value, defaults.get(key), epochs) for key, value in whole.items()})
+    if trust_code or not _is_plug_in(kind, part):
+        with contextlib.suppress(ValueError):  # an unknown name: building it explains that better
+            defaults = _PACKAGES[kind].options(part.name)
+    part = _filled(part, defaults, experiment.optimization.epochs)
+    return _with_image_size(part, experiment.model) if kind == "dataset" else part
+
+
+_PACKAGES: dict[Kind, ModuleType] = {"dataset": data, "model": models, "method": methods}
+
+
+def _is_plug_in(kind: Kind, part: Part) -> bool:
+    """Return whether a part comes from outside, so that only its own code knows its defaults."""
+    known_names: dict[Kind, Collection[str]] = {
+        "dataset": [*data.DATASETS, *data.BY_PATH],
+        "model": models.MODELS,
+        "method": methods.METHODS,
+    }
+    return is_outside(part.name, known_names[kind])
+
+
+def _with_image_size(dataset: Part, model: Part) -> Part:
+    """Return the dataset with the image size that a pretrained model knows, if it has another."""
+    options = dict(dataset.options)
+    size = getattr(models.MODELS.get(model.name), "pretrained_size", None)
+    if not size or options.get("image_size", size) is not None:
+        return dataset
+    entry = data.DATASETS.get(dataset.name)
+    if entry and entry.image_shape[1:] == (size, size):
+        return dataset
+    return Part(dataset.name, **options | {"image_size": size})
+
+
+def _filled(part: Part, defaults: Mapping[str, Any], epochs: int) -> Part:
+    """Return the part with the defaults of its options, each value in the type of its option."""
+    # None asks for the default
+    changed = {
+        key: value for key, value in part.options if value is not None or key not in defaults
+    }
+    options = {**defaults, **changed}
+    typed = {key: _typed(value, defaults.get(key), epochs) for key, value in options.items()}
+    return Part(part.name, **typed)
 
 
 def _typed(value: Value, default: object, epochs: int) -> Value:
-    """The value as its option spells it: 1 is 1.0 for a rate, 16.0 is 16 for a width, a half is so many epochs."""
+    """Return the value in its option's type: 1 is 1.0 for a rate, 16.0 is 16 for a width."""
     if isinstance(value, ShareOfEpochs):
         return value.of(epochs)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -286,45 +297,18 @@ def _typed(value: Value, default: object, epochs: int) -> Value:
     return int(value) if float(value).is_integer() else value
 
 
-def _not_usual(settings: Any, without: Collection[str]) -> dict[str, Any]:
-    """The fields of a dataclass that are not at their defaults."""
-    given = {item.name: (getattr(settings, item.name), item.default) for item in fields(settings)}
-    return {name: value for name, (value, usual) in given.items() if value != usual and name not in without}
-
-
-ADDED_LATER = {"recipe", "choose", "certify", "start"}  # what earlier versions did not write is at its default
+def _not_at_default(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults."""
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    defaults = {item.name: item.default for item in fields(settings)}
+    return {
+        name: value
+        for name, value in values.items()
+        if value != defaults[name] and name not in without
+    }
 
 
 def _check_fields(what: str, kind: type, plain: dict[str, Any]) -> None:
     known = {item.name for item in fields(kind)}
     if wrong := sorted((set(plain) ^ known) - (known & ADDED_LATER)):
         raise ValueError(f"{what} has the fields {sorted(known)}: {wrong} are missing or unknown")
-
-
-def usual_optimization(
-    dataset: str, model: str, method: str, num_images: int | None = None, recipe: str | None = None
-) -> Optimization:
-    """The settings that are used unless told otherwise.
-
-    Small models, and any model on images of one's own, are trained by one cycle, as long as the number of training
-    images asks for (that of the data set, unless it is given); all else as in the paper.
-
-    >>> usual_optimization("cifar100", "vgg16", "ccl_sc").batch_size
-    64
-    >>> cycle = usual_optimization("folder:my-images", "resnet34", "socrates", num_images=216)
-    >>> cycle.recipe, cycle.batch_size, cycle.epochs
-    ('one-cycle', 16, 143)
-    """
-    batch_size = 64 if method == "ccl_sc" else 128
-    if model == "vit_transfer":
-        transfer = Optimization(50, batch_size, learning_rate=5e-4, backbone_factor=0.1)
-        cycle = recipe == "one-cycle"
-        return replace(transfer, recipe="one-cycle") if cycle else replace(transfer, milestones=(20, 35, 45))
-    small = model in SMALL_MODELS or dataset in SMALL_DATA or dataset.startswith(("folder:", "npz:"))
-    if recipe == "one-cycle" or (recipe is None and small):
-        entry = data.DATASETS.get(dataset)
-        images = num_images or (entry.sizes[0] if entry else 64 * FEWEST_STEPS // FEWEST_EPOCHS)
-        batch_size = 64 if images >= 2_048 else 32 if images >= 512 else 16
-        epochs = max(FEWEST_EPOCHS, math.ceil(FEWEST_STEPS / math.ceil(images / batch_size)))
-        return Optimization(epochs, batch_size, recipe="one-cycle")
-    return Optimization(batch_size=batch_size)

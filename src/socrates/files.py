@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all; and what keeps files from outside, and names in ours, from harm."""
+"""Files that are written whole or not at all, their JSON and checksums, and files from outside."""
 
 import contextlib
 import errno
@@ -11,17 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, whole or not at all."""
-    replace_text(path, to_json(value, indent=2))
+# Errors whose message says what to do; others are shown with their type.
+FOR_USERS = (ValueError, OSError, ImportError)
+# An archive may unfold to this many bytes, or to this many times its size.
+LARGEST_UNFOLDED = 1_000_000_000
+ZIP_RATIO = 100
+TAR_RATIO = 20
+# Spreadsheets take a text that begins with one of these for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @contextlib.contextmanager
 def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on the disk; if that fails nothing has changed.
+    """Yield a file that replaces `path` once it is whole and on the disk.
 
-    What was there before is kept under the name `keep`, if there is one.
+    If that fails nothing has changed. The file that was there before is kept as `keep`, if set.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -35,60 +39,31 @@ def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
             os.replace(temporary, path)
             sync_folder(path.parent)
     finally:
-        with contextlib.suppress(OSError):  # what went wrong first is what is told
+        with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names of files on the disk, too, where a system can: or a new one may be gone after a power cut."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with contextlib.suppress(OSError):  # not every file system can
-                os.fsync(opened)
-        finally:
-            os.close(opened)
+    """Write the names of a folder's files to the disk: a power cut could lose a new one."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # not every file system can
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Errors of the disk with the file that could not be written, and what to do."""
+    """Add to an error of the disk which file could not be written, and what to do."""
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full: free some space" if full else error.strerror or str(error)
-        raise OSError(f"{path} could not be written: {reason}") from error
-
-
-UNFOLDED, RATIO = 1 << 30, 100  # bytes that any archive may unfold to; and how many times its own size
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what spreadsheets take a text for that begins so
-
-
-def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
-    """Raise if a zip archive, such as an .npz, would unfold to more than a gigabyte and a hundred times its size.
-
-    >>> import io, tempfile
-    >>> path = Path(tempfile.mkdtemp(), "small.npz")
-    >>> with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-    ...     archive.writestr("zeros", bytes(10_000))
-    ...     refuse_bomb(archive, path)
-    """
-    unfolded, size = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
-    if unfolded > max(UNFOLDED, RATIO * size):
-        raise ValueError(
-            f"its {size:,} bytes unfold to {unfolded:,}, more than {RATIO} times as many: if that is meant, save it "
-            f"uncompressed"
-        )
-
-
-def no_formula(field: Any) -> Any:
-    """As it is, unless it is a text that a spreadsheet would take for a formula: that gets an apostrophe before it.
-
-    >>> no_formula("=SUM(A1)"), no_formula("CE"), no_formula(-1.0)
-    ("'=SUM(A1)", 'CE', -1.0)
-    """
-    return f"'{field}" if isinstance(field, str) and field.startswith(FORMULA) else field
+        raise type(error)(f"{path} could not be written: {reason}") from error
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -97,8 +72,13 @@ def replace_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, whole or not at all."""
+    replace_text(path, to_json(value, indent=2))
+
+
 def to_json(value: Any, indent: int | None = None) -> str:
-    """A line of JSON, which has no NaN and no infinity: both become null.
+    """Return JSON and a line break; NaN and infinity, which JSON does not have, become null.
 
     >>> to_json({"ece": float("nan")})
     '{"ece": null}\\n'
@@ -107,7 +87,7 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
-    """Numbers that `to_json` wrote, NaN where it is null.
+    """Return numbers that `to_json` wrote, with NaN instead of null.
 
     >>> with_nan({"ece": None})
     {'ece': nan}
@@ -116,7 +96,7 @@ def with_nan(values: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number, which true and false are not.
+    """Return whether a value is a number, which true and false are not.
 
     >>> is_number(0.5), is_number(True)
     (True, False)
@@ -125,16 +105,17 @@ def is_number(value: object) -> bool:
 
 
 def not_numbers(values: Iterable[tuple[str, Any]]) -> str:
-    """The names of values that are neither numbers nor null.
+    """Return the names of values that are neither numbers nor null.
 
     >>> not_numbers({"ece": None, "nll": "low"}.items())
     'nll'
     """
-    return ", ".join(sorted({key for key, value in values if value is not None and not is_number(value)}))
+    wrong = {name for name, value in values if value is not None and not is_number(value)}
+    return ", ".join(sorted(wrong))
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """The same with a checksum, by which a changed digit is noticed.
+    """Return the values with a checksum, by which a changed digit is noticed.
 
     >>> with_checksum({"epoch": 1})
     {'epoch': 1, 'checksum': '94919848'}
@@ -143,7 +124,9 @@ def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_checksum(value: Any) -> Any:
-    """What was given to `with_checksum`; changed since, it is refused. Earlier versions wrote no checksum.
+    """Return the values without their checksum; refuse them if they have been changed.
+
+    Earlier versions wrote no checksum.
 
     >>> without_checksum({"epoch": 1, "checksum": "94919848"})
     {'epoch': 1}
@@ -153,10 +136,10 @@ def without_checksum(value: Any) -> Any:
     """
     if not isinstance(value, dict) or "checksum" not in value:
         return value
-    rest = {key: part for key, part in value.items() if key != "checksum"}
-    if value["checksum"] != _checksum(rest):
+    values = {key: part for key, part in value.items() if key != "checksum"}
+    if value["checksum"] != _checksum(values):
         raise ValueError("its checksum is wrong: it is not what was written")
-    return rest
+    return values
 
 
 def _checksum(value: dict[str, Any]) -> str:
@@ -164,5 +147,51 @@ def _checksum(value: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it."""
+    """Return a value as JSON holds it."""
     return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
+def unfolded_limit(archive: Path, ratio: int) -> int:
+    """Return how many bytes an archive may unfold to: a gigabyte, or `ratio` times its size."""
+    return max(LARGEST_UNFOLDED, ratio * archive.stat().st_size)
+
+
+def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse a zip archive that unfolds to more than a gigabyte and a hundred times its size.
+
+    >>> import io, tempfile
+    >>> path = Path(tempfile.mkdtemp(), "small.npz")
+    >>> with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    ...     archive.writestr("zeros", bytes(10_000))
+    ...     refuse_bomb(archive, path)
+    """
+    unfolded = sum(entry.file_size for entry in archive.infolist())
+    if unfolded > unfolded_limit(path, ZIP_RATIO):
+        raise ValueError(
+            f"its {path.stat().st_size:,} bytes unfold to {unfolded:,}, more than {ZIP_RATIO} "
+            "times as many: if that is meant, save it uncompressed"
+        )
+
+
+def no_formula(field: Any) -> Any:
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
+
+    >>> no_formula("=SUM(A1)"), no_formula("CE"), no_formula(-1.0)
+    ("'=SUM(A1)", 'CE', -1.0)
+    """
+    is_formula = isinstance(field, str) and field.startswith(FORMULA_STARTS)
+    return f"'{field}" if is_formula else field
+
+
+def reason_of(error: BaseException) -> str:
+    """Describe an error in one line: a message for users, or the type and the first line.
+
+    >>> reason_of(OSError("no space\\nleft")), reason_of(KeyError("x")), reason_of(EOFError())
+    ('no space left', "KeyError: 'x'", 'EOFError')
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and isinstance(error, FOR_USERS):
+        return " ".join(" ".join(lines).split())
+    if len(lines) > 1 and lines[0].endswith(":"):
+        del lines[0]  # torch announces what does not fit, and lists it below
+    return ": ".join([type(error).__name__, *lines[:1]])

@@ -1,4 +1,7 @@
-"""From a name, or a plug-in from outside, to what it stands for, with its options and helpful errors."""
+"""Look up what a name or a plug-in stands for, with its options and helpful errors.
+
+Registries of methods, models and data sets use it; it imports nothing of ours.
+"""
 
 import difflib
 import importlib
@@ -15,45 +18,57 @@ Make = Callable[..., Any]  # a class or function
 
 
 def find(kind: str, name: str, choices: Mapping[str, Make]) -> Make:
-    """The choice of that name, or the attribute of an importable module or of a Python file.
+    """Return the choice of that name, or an attribute of an importable module or Python file.
 
     >>> find("method", "collections:Counter", {})
     <class 'collections.Counter'>
     >>> find("method", "sumo", {"sum": sum})
     Traceback (most recent call last):
-    ValueError: there is no method 'sumo', did you mean 'sum'? Choose from sum, or give module:attribute or
-    file.py:attribute
+    ValueError: there is no method 'sumo', did you mean 'sum'? Choose from sum, or pass
+    module:attribute or file.py:attribute
     """
     if name in choices:
         return choices[name]
     if not is_outside(name, choices):
-        raise ValueError(f"there is no {kind} {unknown(name, choices)}, or give module:attribute or file.py:attribute")
+        raise ValueError(
+            f"there is no {kind} {unknown(name, choices)}, or pass module:attribute or "
+            "file.py:attribute"
+        )
     place, _, attribute = name.rpartition(":")
     try:
-        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        found = getattr(module, attribute)
+        module = (
+            _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        )
+        plug_in = getattr(module, attribute)
     except Exception as error:  # whatever the code of the plug-in raises
         raise ValueError(
-            f"{kind} '{name}' cannot be imported ({type(error).__name__}: {error}): it must be an attribute of a "
-            f"module that Python finds, see PYTHONPATH, or of a file that is there"
+            f"{kind} '{name}' cannot be imported ({type(error).__name__}: {error}): it must be "
+            "an attribute of a module that Python finds, see PYTHONPATH, or of an existing file"
         ) from error
-    if not callable(found):
-        raise ValueError(f"{kind} '{name}' must be a class or function, got {type(found).__name__}")
-    return found
+    if not callable(plug_in):
+        raise ValueError(
+            f"{kind} '{name}' must be a class or function, got {type(plug_in).__name__}"
+        )
+    return plug_in
 
 
 def is_outside(name: str, choices: Collection[str]) -> bool:
-    """Whether a name is a `module:attribute`, and not meant as one of the choices.
+    """Return whether a name is a `module:attribute`, not a misspelled choice.
 
-    >>> is_outside("mine:net", ["mlp", "socrates:no-beta"]), is_outside("socrates:no-betta", ["socrates:no-beta"])
+    >>> choices = ["mlp", "socrates:no-beta"]
+    >>> is_outside("mine:net", choices), is_outside("socrates:no-betta", choices)
     (True, False)
     """
     first = name.partition(":")[0]
-    return ":" in name and name not in choices and not any(choice.startswith(f"{first}:") for choice in choices)
+    return (
+        ":" in name
+        and name not in choices
+        and not any(choice.startswith(f"{first}:") for choice in choices)
+    )
 
 
 def unknown(name: str, choices: Collection[str]) -> str:
-    """The end of an error about a name that is none of the choices: the nearest one, and all of them.
+    """Return the end of an error about an unknown name: the nearest choice, and all of them.
 
     >>> print(unknown("sumo", ["max", "sum"]))
     'sumo', did you mean 'sum'? Choose from max, sum
@@ -66,7 +81,7 @@ def unknown(name: str, choices: Collection[str]) -> str:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """A Python file as a module, read once in a process: what it defines stays the same class."""
+    """Return a Python file as a module, read once per process: its classes stay the same."""
     path = path.expanduser().resolve()
     name = f"plug-in {path}"
     if name not in sys.modules:
@@ -82,8 +97,10 @@ def _from_file(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
-def called(kind: str, name: str, make: Make, *given: Any, options: Mapping[str, Any], **sizes: Any) -> Any:
-    """What `make` gives for what its kind is given, and its options; what it does not take is said in one line.
+def called(
+    kind: str, name: str, make: Make, *args: Any, options: Mapping[str, Any], **sizes: Any
+) -> Any:
+    """Call `make` with what its kind is called with and its options, or say what does not fit.
 
     >>> called("model", "mine:net", lambda width: None, options={}, num_outputs=10)
     Traceback (most recent call last):
@@ -93,32 +110,47 @@ def called(kind: str, name: str, make: Make, *given: Any, options: Mapping[str, 
     ValueError: method 'focal' has no option 'gama', it takes gamma=2.0
     """
     signature = inspect.signature(make)
-    takes = [each for each in list(signature.parameters.values())[len(given) :] if each.name not in sizes]
-    wrong = sorted(set(options) - {each.name for each in takes})
-    if wrong and not any(each.kind is each.VAR_KEYWORD for each in takes):
-        words = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in takes]
-        wrong_words, taken = ", ".join(map(repr, wrong)), ", ".join(words) or "none"
-        raise ValueError(f"{kind} {name!r} has no option {wrong_words}, it takes {taken}")
+    parameters = list(signature.parameters.values())[len(args) :]
+    parameters = [parameter for parameter in parameters if parameter.name not in sizes]
+    unknown_options = sorted(set(options) - {parameter.name for parameter in parameters})
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    if unknown_options and not takes_any:
+        names = ", ".join(map(repr, unknown_options))
+        known = ", ".join(map(_with_default, parameters)) or "none"
+        raise ValueError(f"{kind} {name!r} has no option {names}, it takes {known}")
     try:
-        signature.bind(*given, **sizes, **options)
+        signature.bind(*args, **sizes, **options)
     except TypeError as error:
         raise ValueError(f"{kind} {name!r} cannot be called as {signature}: {error}") from error
-    return make(*given, **sizes, **options)
+    return make(*args, **sizes, **options)
+
+
+def _with_default(parameter: inspect.Parameter) -> str:
+    if parameter.default is parameter.empty:
+        return parameter.name
+    return f"{parameter.name}={parameter.default!r}"
 
 
 def options_of(make: Make, not_options: Collection[str]) -> dict[str, Any]:
-    """The options of a class or function with their defaults; `not_options` are its other parameters.
+    """Return the options of a class or function with their defaults.
+
+    `not_options` are its other parameters.
 
     >>> options_of(lambda task, gamma=2.0: None, not_options={"task"})
     {'gamma': 2.0}
     """
     parameters = inspect.signature(make).parameters.values()
-    named = [p for p in parameters if p.name not in not_options and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    return {p.name: None if p.default is p.empty else p.default for p in named}
+    options: dict[str, Any] = {}
+    for parameter in parameters:
+        is_variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        if parameter.name not in not_options and not is_variadic:
+            has_default = parameter.default is not parameter.empty
+            options[parameter.name] = parameter.default if has_default else None
+    return options
 
 
 def option_help(make: Make) -> dict[str, str]:
-    """What each option means: the lines `name: meaning` that are indented below "Options:" in a docstring.
+    """Return what each option means: the lines `name: meaning` below "Options:" in a docstring.
 
     >>> def focal(task, *, gamma=2.0):
     ...     '''Focal loss.
@@ -136,9 +168,9 @@ def option_help(make: Make) -> dict[str, str]:
 
 
 def first_line(make: Make) -> str:
-    """The first sentence of a docstring.
+    """Return the first line of a docstring.
 
     >>> first_line(options_of)[:37]
-    'The options of a class or function wi'
+    'Return the options of a class or func'
     """
     return (inspect.getdoc(make) or "").split("\n")[0]

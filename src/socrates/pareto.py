@@ -1,6 +1,7 @@
-"""Choosing among candidates by two errors at once: the Pareto front, and one best point on it.
+"""Choice among candidates by two errors at once: the Pareto front, and one best point on it.
 
-The best point of the front is the one nearest to the origin. What is near, a rule says: see `RULES`.
+The best point of the front is the one nearest to the origin; a rule defines the distance, see
+`RULES`. Nothing of ours is imported here; read `front` first, then `best`.
 """
 
 import math
@@ -14,12 +15,11 @@ Key = Callable[[Any], Any] | None
 Points = list[tuple[float, ...]]
 EXPECTED = "expected (error, ece) or (error, ece, cw_ece), or a mapping with these names"
 
-# Distances that differ by less than this share are the same distance: they come from rounded metrics.
-TIE = 1e-9
+TIE = 1e-9  # distances that differ by less than this share come from rounded metrics
 
 
 class Rule(NamedTuple):
-    """What "near to the origin" means: the distance of each point, given all of them, and its name in a sentence."""
+    """A distance from the origin: a function of all points, and its name in a sentence."""
 
     measure: Callable[[Points], list[float]]
     words: str
@@ -30,16 +30,17 @@ def _sum(points: Points) -> list[float]:
 
 
 def _scaled(points: Points) -> list[float]:
-    errors, eces = (_in_range([point[axis] for point in points]) for axis in (0, 1))
-    return list(map(math.hypot, errors, eces))
+    errors = _in_range([point[0] for point in points])
+    eces = _in_range([point[1] for point in points])
+    return [math.hypot(error, ece) for error, ece in zip(errors, eces, strict=True)]
 
 
 def _ece(points: Points) -> list[float]:
     return [point[1] for point in points]
 
 
-# The only list of rules. "l1" depends on nothing but the point itself; "scaled" also on how far the others spread, and
-# "ece" takes the end of the front, whatever its error.
+# "l1" depends on the point alone, "scaled" also on how far the others spread, and "ece" takes the
+# end of the front, whatever its error.
 RULES: dict[str, Rule] = {
     "l1": Rule(_sum, "error + ECE"),
     "scaled": Rule(_scaled, "the straight distance, both axes scaled to the candidates' range"),
@@ -48,27 +49,27 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(name: str) -> Rule:
-    """The rule of that name.
+    """Return the rule of that name.
 
     >>> rule_of("l1").words
     'error + ECE'
     >>> rule_of("l2")
     Traceback (most recent call last):
-    ValueError: there is no rule 'l2' to choose by: expected l1, scaled or ece
+    ValueError: there is no rule 'l2': expected l1, scaled or ece
     """
     if name not in RULES:
         *others, last = RULES
-        raise ValueError(f"there is no rule {name!r} to choose by: expected {', '.join(others)} or {last}")
+        raise ValueError(f"there is no rule {name!r}: expected {', '.join(others)} or {last}")
     return RULES[name]
 
 
 def front(points: Iterable[Item], key: Key = None) -> list[Item]:
-    """The points that no other point dominates, by rising error.
+    """Return the points that no other point dominates, by rising error.
 
-    A point is (error, ece) or (error, ece, cw_ece), or a mapping with these names; `key` turns anything else into one.
-    As with `min`, what comes back are the items that were given.
-    Smaller is better on both axes. A point is dominated if another is at most equal on both and smaller on one; equal
-    points do not dominate each other, so all copies stay, in their order.
+    A point is (error, ece) or (error, ece, cw_ece), or a mapping with these names; `key` turns
+    anything else into one. As with `min`, the items themselves are returned.
+    Smaller is better on both axes. A point is dominated if another is at most equal on both and
+    smaller on one; equal points do not dominate each other, so all copies stay, in their order.
 
     >>> front([(0.10, 0.03), (0.08, 0.05), (0.12, 0.04), (0.20, 0.01)])
     [(0.08, 0.05), (0.1, 0.03), (0.2, 0.01)]
@@ -78,11 +79,11 @@ def front(points: Iterable[Item], key: Key = None) -> list[Item]:
 
 
 def distances(points: Iterable[Any], key: Key = None, rule: str = "l1") -> list[float]:
-    """How far each point is from the origin, by a rule: "l1", "scaled" or "ece".
+    """Return how far each point is from the origin, by a rule: "l1", "scaled" or "ece".
 
-    "l1" is error + ECE and "ece" the ECE alone, both in the unit of the points. "scaled" is the straight distance once
-    both axes are scaled so that the points span 0 to 1, where an axis on which all are equal counts as 0.
-    See `front` for what a point may be.
+    "l1" is error + ECE and "ece" the ECE alone, both in the unit of the points. "scaled" is the
+    straight distance once both axes are scaled so that the points span 0 to 1, where an axis on
+    which all are equal counts as 0. See `front` for what a point may be.
 
     >>> points = [(0.1, 0.3), (0.3, 0.1), (0.2, 0.1)]
     >>> for rule in ("l1", "scaled", "ece"):
@@ -95,10 +96,10 @@ def distances(points: Iterable[Any], key: Key = None, rule: str = "l1") -> list[
 
 
 def ties(points: Iterable[Item], key: Key = None, rule: str = "l1") -> list[Item]:
-    """The front's points nearest to the origin, by rising error; more than one means that they tie.
+    """Return the nearest points of the front, by rising error; several if they tie.
 
-    See `distances` for the rules: with "scaled" all candidates, dominated ones too, decide the scale. Distances are
-    equal if they differ by less than 1e-9 of their size.
+    See `distances` for the rules: with "scaled" all candidates, dominated ones too, decide the
+    scale. Distances are equal if they differ by less than 1e-9 of their size.
 
     >>> ties([(0.1, 0.3), (0.2, 0.15), (0.3, 0.1)])
     [(0.2, 0.15)]
@@ -106,62 +107,80 @@ def ties(points: Iterable[Item], key: Key = None, rule: str = "l1") -> list[Item
     [(0.1, 0.2), (0.2, 0.1)]
     """
     items = list(points)
-    kept, distance = _front(_read(items, key)), distances(items, key, rule)
-    nearest = min(distance[i] for i in kept)
-    return [items[i] for i in kept if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)]
+    places = _front(_read(items, key))
+    distance = distances(items, key, rule)
+    nearest = min(distance[i] for i in places)
+    return [
+        items[i] for i in places if math.isclose(distance[i], nearest, rel_tol=TIE, abs_tol=TIE)
+    ]
 
 
 def best(points: Iterable[Item], key: Key = None, rule: str = "l1") -> Item:
-    """The best point: on the Pareto front, nearest to the origin, ties by class-wise ECE.
+    """Return the best point: on the Pareto front, nearest to the origin, ties by class-wise ECE.
 
-    See `front` for what a point may be and `distances` for the rules. Points that still tie, or have no cw_ece, go by
-    the smaller error, then by the earlier position, so the answer never depends on chance.
+    See `front` for what a point may be and `distances` for the rules. Points that still tie, or
+    have no cw_ece, go by the smaller error, then by the earlier position, so the answer never
+    depends on chance.
 
     >>> best([(0.1, 0.2, 0.09), (0.2, 0.1, 0.05)])
     (0.2, 0.1, 0.05)
-    >>> runs = {"CE": {"error": 0.08, "ece": 0.09}, "focal": {"error": 0.12, "ece": 0.02}, "ours": (0.09, 0.01)}
+    >>> runs = {"CE": {"error": 0.08, "ece": 0.09}, "focal": {"error": 0.12, "ece": 0.02}}
+    >>> runs["ours"] = (0.09, 0.01)
     >>> best(list(runs), key=lambda name: runs[name])
     'ours'
     >>> best([(0.1, 0.04), (0.2, 0.01)]), best([(0.1, 0.04), (0.2, 0.01)], rule="ece")
     ((0.1, 0.04), (0.2, 0.01))
     """
     tied = ties(points, key, rule)
-    read = _read(tied, key)
-    return tied[min(range(len(tied)), key=lambda i: (read[i][2:], read[i][0]))]
+    values = _read(tied, key)
+    first = min(range(len(tied)), key=lambda i: (values[i][2:], values[i][0]))
+    return tied[first]
 
 
 def _front(points: Points) -> list[int]:
-    kept: list[int] = []
+    """Return the places of the points that no other dominates, by rising error."""
+    places: list[int] = []
     for i in sorted(range(len(points)), key=lambda i: (*points[i][:2], i)):
-        if not kept or points[i][1] < points[kept[-1]][1] or points[i][:2] == points[kept[-1]][:2]:
-            kept.append(i)
-    return kept
+        last = points[places[-1]] if places else None
+        if last is None or points[i][1] < last[1] or points[i][:2] == last[:2]:
+            places.append(i)
+    return places
 
 
 def _in_range(values: list[float]) -> list[float]:
-    low, width = min(values), max(values) - min(values)
+    """Return values scaled to span 0 to 1, all of them 0 if they are equal."""
+    low = min(values)
+    width = max(values) - low
     return [(value - low) / width if width > 0 else 0.0 for value in values]
 
 
 def _read(items: list[Any], key: Key) -> Points:
+    """Return the points of items as tuples of the same length."""
     points = [_point(i, key(item) if key else item) for i, item in enumerate(items)]
     if not points:
         raise ValueError("there are no points to choose from: pass at least one (error, ece)")
     sizes = [len(point) for point in points]
     if len(set(sizes)) > 1:
-        raise ValueError(f"point {sizes.index(2)} has no cw_ece while others have: give it for all points or for none")
+        raise ValueError(
+            f"point {sizes.index(2)} has no cw_ece while others have: pass it for all points or "
+            "for none"
+        )
     return points
 
 
 def _point(index: int, item: Any) -> tuple[float, ...]:
+    """Return one point as two or three finite numbers."""
     try:
         if isinstance(item, Mapping):
-            item = [item[name] for name in ("error", "ece", "cw_ece") if name != "cw_ece" or name in item]
+            names = ("error", "ece", "cw_ece") if "cw_ece" in item else ("error", "ece")
+            item = [item[name] for name in names]
         point = tuple(float(value) for value in item)
     except (KeyError, TypeError, ValueError) as wrong:
         raise ValueError(f"point {index} is {item!r}: {EXPECTED}") from wrong
     if len(point) not in (2, 3):
         raise ValueError(f"point {index} has {len(point)} values: {EXPECTED}")
     if not all(map(math.isfinite, point)):
-        raise ValueError(f"point {index} is {point}: NaN and infinity cannot be ranked, drop that candidate")
+        raise ValueError(
+            f"point {index} is {point}: NaN and infinity cannot be ranked, drop that candidate"
+        )
     return point

@@ -1,52 +1,66 @@
-"""`socrates quickstart`: four losses on digits in a minute, and a table; the report says what it means."""
+"""Compare four losses on digits in a minute: `socrates quickstart`."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from socrates.engine import run_all
-from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.display import StudyDisplay
 from socrates.experiment import Experiment, Part, usual_optimization
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
 from socrates.report.results import Results
+from socrates.report.terminal import NamedTable, cell_text, names, numbers
 from socrates.report.vocabulary import METRICS
 
-METHODS = (Part("ce"), Part("focal", gamma=1.0), Part("brier"), Part("socrates", gamma=1.0, alpha=0.99))
+METHODS = (
+    Part("ce"),
+    Part("focal", gamma=1.0),
+    Part("brier"),
+    Part("socrates", gamma=1.0, alpha=0.99),
+)
 SEEDS = range(1, 6)
 COLUMNS = ("accuracy", "ece", "ece_floor", "ada_ece", "nll")
 
 
 def quickstart(out: Path, console: Console) -> None:
-    """Train what is missing on all cores, print the table."""
-    how = usual_optimization("digits", "mlp", "ce")
+    """Train the runs that are missing on all cores, and print the table."""
+    optimization = usual_optimization("digits", "mlp", "ce")
     wanted = [
-        Experiment(Part("digits"), Part("mlp"), method, seed, num_train=300, keep_every=how.epochs, optimization=how)
+        Experiment(
+            Part("digits"),
+            Part("mlp"),
+            method,
+            seed,
+            num_train=300,
+            keep_every=optimization.epochs,
+            optimization=optimization,
+        )
         for method in METHODS
         for seed in SEEDS
     ]
     runs = run_all(wanted, out, tell=StudyDisplay(console))
-    results = next(iter(group_runs(read_runs([run.directory for run in runs])[0]).values()))
+    finished, _ = read_runs([run.directory for run in runs])
+    (results,) = group_runs(finished).values()
     console.print(table(results))
     console.print(f"runs: {out}", soft_wrap=True, markup=False)
 
 
 def with_scaled(results: Sequence[Results]) -> dict[str, tuple[Results, str]]:
-    """By label, the methods as they were trained, and the first with temperature scaling."""
-    scaled = {f"{results[0].label} + TS": (results[0], "temperature")}
-    return {one.label: (one, "none") for one in results} | scaled
+    """Return, by label, the methods as they were trained, and the first one scaled."""
+    methods = {method.label: (method, "none") for method in results}
+    return methods | {f"{results[0].label} + TS": (results[0], "temperature")}
 
 
-def table(results: Sequence[Results]) -> Table:
-    """Mean ± std over the seeds; bold is what cannot be told from the best."""
+def table(results: Sequence[Results]) -> NamedTable:
+    """Return mean ± std over the seeds, in bold what does not differ from the best."""
     columns = [Compared(label, *measured) for label, measured in with_scaled(results).items()]
     cells = ranked(columns, COLUMNS)
-    heads = [Column(METRICS[name].head, justify="right") for name in COLUMNS]
-    made = Table("method", *heads, title=f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set")
+    heads = [METRICS[name].head for name in COLUMNS]
+    title = f"digits, 300 training images, MLP, {len(SEEDS)} seeds, mean ± std, test set"
+    summary = NamedTable([*names("method"), *numbers(*heads)], title=title)
     for column in columns:
-        own = [cells[column.label, name] for name in COLUMNS]
-        made.add_row(column.label, *(Text(cell.text, "bold" if cell.emphasis == "best" else "") for cell in own))
-    return made
+        texts = [cell_text(cells[column.label, name]) for name in COLUMNS]
+        summary.add_row(column.label, *texts)
+    return summary

@@ -1,42 +1,43 @@
-"""One pass over predictions on disk: sums over all rows, sums by group, and a sample for all that needs the rows."""
+"""Measure predictions on disk in one pass: sums over all rows and by group, and a sample."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from socrates.arrays.entries import open_top
+from socrates.arrays.open import check_positive, entry_per_row
+from socrates.arrays.samples import Top
 from socrates.cluster import check_engine, in_ray
-from socrates.metrics import CalibrationMeter, predict
-from socrates.metrics.arrays import check_positive, picked
-from socrates.metrics.inputs import open_top
-from socrates.metrics.predictions import Array, Prediction, Reading
-from socrates.metrics.samples import Top
+from socrates.metrics import CalibrationMeter
+from socrates.metrics.predictions import Reading
 from socrates.metrics.scoring import CLIP
+from socrates.processes import in_processes
 
-from .columns import Layout
-from .pool import in_processes
-from .read import Rows, Source
-from .reader import Part
-from .sample import MISSING_GROUP, MOST_VALUES, Reservoir, Sample
-from .table import MISSING, Coded
-from .validity import FAULTS, OTHER_LABEL, BadRows, described
+from .faults import FAULTS, OTHER_LABEL, BadRows, describe_fault
+from .layout import Layout
+from .predictions import PredictionFile, RowBatch
+from .read import FilePart
+from .read.columns import MISSING, MISSING_GROUP, Words
+from .rows import PredictionRows, Reservoir, predictions
 
 MOST_GROUPS = 10_000
+MOST_VALUES = 50_000_000  # of a sample: of wide rows fewer are kept, 200 MB in single precision
+PRELOADED = ("socrates.audit.measure", "pyarrow.parquet")  # slow to import, needed by each worker
 SAMPLED = (
-    "intervals, floor, tests, direction, smooth ECE, scalers, decomposition, risk and coverage, certificate and worst "
-    "classes and groups"
+    "intervals, floor, tests, direction, smooth ECE, scalers, decomposition, risk and coverage, "
+    "certificate and worst classes and groups"
 )
-_Task = tuple[Source, Part, "Measured", bool]  # where to read, what to add to, and whether a bad row is an error
 
 
 @dataclass(frozen=True)
 class GroupSums:
-    """What is known of all rows of a group: how many they are, and their sums of weights, confidence and right answers.
+    """The sums of all rows of a group: their number, weights, confidence and correct answers.
 
     >>> sums = GroupSums(2, 2.0, 1.5, 1.0)
     >>> sums.confidence, sums.accuracy, (sums + sums).num_rows
@@ -45,36 +46,43 @@ class GroupSums:
 
     num_rows: int
     weight: float
-    sure: float
-    right: float
+    confidence_sum: float
+    correct_sum: float
 
     @property
     def confidence(self) -> float:
-        return self.sure / self.weight
+        """Return the mean confidence."""
+        return self.confidence_sum / self.weight
 
     @property
     def accuracy(self) -> float:
-        return self.right / self.weight
+        """Return the share of correct answers."""
+        return self.correct_sum / self.weight
 
     def __add__(self, other: GroupSums) -> GroupSums:
-        sums = self.weight + other.weight, self.sure + other.sure, self.right + other.right
-        return GroupSums(self.num_rows + other.num_rows, *sums)
+        return GroupSums(
+            self.num_rows + other.num_rows,
+            self.weight + other.weight,
+            self.confidence_sum + other.confidence_sum,
+            self.correct_sum + other.correct_sum,
+        )
 
 
 @dataclass(eq=False)
-class Measured:
-    """What one pass found.
+class Measurement:
+    """What one pass over a file found.
 
     Args:
         layout: what the file holds.
         bad: the rows that were left out.
-        meter: sums over all others; `meter.compute()` gives the metrics.
+        meter: sums over all others; `meter.compute()` returns the metrics.
         reservoir: those of them that `sample` is made of.
-        reading: how belief in "unknown" was read; None where there is none.
-        groups: the sums of each group, by column and name; answers that are too many are not there.
+        reading: how belief in "unknown" was read; None without such a column.
+        groups: the sums of each group, by column and name; without answers that are too many.
         num_rows: how many rows were measured.
-        rounded: how many rows missed 1 by the rounding of few digits, and were divided by their sum.
-        zeros: how many rows give their label probability 0, or a logit of -infinity.
+        rounded: how many rows were divided by their sum, which missed 1 by the rounding of few
+            digits.
+        zeros: how many rows assign probability 0 to their label, or a logit of -infinity.
     """
 
     layout: Layout
@@ -89,55 +97,68 @@ class Measured:
 
     @property
     def num_read(self) -> int:
-        """How many rows there were, with those that were left out."""
+        """Return how many rows there were, with those that were left out."""
         return self.num_rows + self.bad.count
 
     @cached_property
-    def sample(self) -> Sample:
-        """All rows that were measured, or a seeded sample of them."""
+    def sample(self) -> PredictionRows:
+        """Return all rows that were measured, or a seeded sample of them."""
         return self.reservoir.sample()
 
     @property
     def is_sample(self) -> bool:
-        """Whether the sample lacks some of them."""
+        """Return whether the sample lacks some of them."""
         return len(self.sample) < self.num_rows
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers has to know: rows that were left out, divided, or counted by a limit."""
-        said = {
-            self.bad.words: self.bad.count,
-            f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by their sum": self.rounded,
-            f"{self.zeros} rows give their label probability 0, which the NLL counts as {CLIP:.2g}": self.zeros,
-        }
-        for column in {*self.layout.carried} - {*self.groups}:
-            said[f"{column} has more than {MOST_GROUPS:,} different values, which are not looked at one by one"] = 1
+        """Return what a reader of the numbers has to know about the rows."""
+        notes: list[str] = []
+        if self.bad.count:
+            notes.append(self.bad.words)
+        if self.rounded:
+            notes.append(
+                f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by "
+                "their sum"
+            )
+        if self.zeros:
+            notes.append(
+                f"{self.zeros} rows assign probability 0 to their label, which the NLL counts as "
+                f"{CLIP:.2g}"
+            )
+        notes += [
+            f"{column} has more than {MOST_GROUPS:,} different values, which are not looked at one "
+            "by one"
+            for column in {*self.layout.carried} - {*self.groups}
+        ]
         if self.is_sample:
-            few = f"{len(self.sample):,} random rows of {self.num_rows:,}"
-            said[f"{SAMPLED} are those of {few}"] = 1
-        return [words for words, count in said.items() if count]
+            rows = f"{len(self.sample):,} random rows of {self.num_rows:,}"
+            notes.append(f"{SAMPLED} are those of {rows}")
+        return notes
 
-    def add(self, rows: Rows) -> None:
-        """Add a batch."""
-        self.bad += rows.bad
-        if not len(rows.labels):
+    def add(self, batch: RowBatch) -> None:
+        """Add some rows of the file."""
+        rows = batch.rows
+        self.bad += batch.bad
+        if not len(rows):
             return
-        self.num_rows += len(rows.labels)
-        self.rounded += rows.rounded
+        self.num_rows += len(rows)
+        self.rounded += batch.num_rounded
         self.reservoir.add(rows)
         if self.layout.kind == "confidence":
-            given = (Top(rows.values, rows.labels), None)
+            samples = (Top(rows.values, rows.labels), None)
         else:
-            given = (predictions(rows.values, self.layout, self.reading), rows.labels)
+            samples = (predictions(rows.values, self.layout, self.reading), rows.labels)
             impossible = 0 if self.layout.kind == "probabilities" else -np.inf
-            self.zeros += int((picked(rows.values, rows.labels) == impossible).sum())
-        self.meter.update(*given, sample_weight=rows.weight)
+            self.zeros += int((entry_per_row(rows.values, rows.labels) == impossible).sum())
+        self.meter.update(*samples, sample_weight=rows.weight)
         if self.groups:
-            top = open_top(*given, sample_weight=rows.weight)
-            self._add_groups({column: _by_group(rows.groups[column], top) for column in self.groups})
+            top = open_top(*samples, sample_weight=rows.weight)
+            sums = {column: _sums_by_group(rows.groups[column], top) for column in self.groups}
+            self._add_groups(sums)
 
-    def merge(self, other: Measured) -> None:
-        """Add what was found in another part."""
+    def merge(self, other: Measurement) -> None:
+        """Add what was found in another part of the file."""
         self.num_rows += other.num_rows
         self.rounded += other.rounded
         self.zeros += other.zeros
@@ -147,19 +168,35 @@ class Measured:
         self._add_groups(other.groups)
 
     def _add_groups(self, added: Mapping[str, Mapping[str, GroupSums]]) -> None:
-        """Add the sums of each column; answers that nobody asked for are dropped where they are too many."""
+        """Add the sums of each column.
+
+        Too many different values are an error in a group that was asked for; answers are dropped.
+        """
         for column in [*self.groups]:
-            here = self.groups[column]
-            for name, part in added.get(column, {}).items():
-                here[name] = here[name] + part if name in here else part
-            if len(here) > MOST_GROUPS and column in self.layout.groups:
-                raise ValueError(f"{column} has more than {MOST_GROUPS} different values: expected groups of rows")
-            if len(here) > MOST_GROUPS or column not in added:
+            groups = self.groups[column]
+            for name, sums in added.get(column, {}).items():
+                groups[name] = groups[name] + sums if name in groups else sums
+            if len(groups) > MOST_GROUPS and column in self.layout.groups:
+                raise ValueError(
+                    f"{column} has more than {MOST_GROUPS} different values: expected groups of "
+                    "rows"
+                )
+            if len(groups) > MOST_GROUPS or column not in added:
                 del self.groups[column]
 
 
+@dataclass(frozen=True)
+class PartToMeasure:
+    """A part of a file, the empty measurement to add to, and whether a bad row is an error."""
+
+    file: PredictionFile
+    part: FilePart
+    measurement: Measurement
+    strict: bool
+
+
 def measure(
-    source: Source,
+    file: PredictionFile,
     *,
     workers: int | None = None,
     engine: Literal["local", "ray"] = "local",
@@ -170,118 +207,148 @@ def measure(
     reading: Reading = "renormalize",
     strict: bool = False,
     tell: Callable[[int], None] = lambda rows: None,
-) -> Measured:
-    """Read everything once.
+) -> Measurement:
+    """Read a whole file once, and return what it holds in sums and a sample.
 
     Args:
-        source: what `open_predictions` gave.
-        workers: processes for the parts of a Parquet file or folder, 1 if not given; no number depends on it.
-        engine: whether these are of this machine, or tasks of a Ray cluster, which has room for as many as it has.
-        address: of the cluster; None starts one on this machine for as long as it takes.
+        file: what `open_predictions` returned.
+        workers: the number of processes for the parts of a Parquet file or folder, 1 by default;
+            the results do not depend on it.
+        engine: whether these are processes of this machine, or tasks of a Ray cluster, which runs
+            as many as it has room for.
+        address: of the cluster; None starts one on this machine for the time of the call.
         sample: how many rows are kept at most, fewer if they are wide (50 million values).
-        seed: of the choice of these rows, which depends on their numbers in the file alone.
+        seed: of the choice of these rows, which depends on nothing but their numbers in the file.
         num_bins: bins of the calibration errors.
-        reading: what belief in "unknown" means, if there is such a column; see `socrates.metrics.predict`.
+        reading: what belief in "unknown" means, if there is such a column; see
+            `socrates.metrics.predict`.
         strict: raise at the first bad row.
-        tell: hears how many rows have been read.
+        tell: called with the number of rows that have been read.
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from socrates.audit.read import open_predictions
+    >>> from socrates.audit.predictions import open_predictions
     >>> path = Path(tempfile.mkdtemp(), "model.npz")
     >>> np.savez(path, probs=[[0.9, 0.1], [0.6, 0.4], [0.5, 0.4]], labels=[0, 1, 1])
-    >>> found = measure(open_predictions(path))
-    >>> round(found.meter.compute()["ece"], 4), found.bad.words
+    >>> measurement = measure(open_predictions(path))
+    >>> round(measurement.meter.compute()["ece"], 4), measurement.bad.words
     (0.35, '1 bad row was left out: row 2 sums to 0.9, expected 1')
     """
     check_positive("sample", sample)
     check_positive("workers", 1 if workers is None else workers)
     check_engine(engine, address)
-    layout = source.layout
-    size = min(sample, max(1, MOST_VALUES // max(1, len(layout.classes) + layout.unknown)))
+    layout = file.layout
 
-    def nothing_yet() -> Measured:
-        meter = CalibrationMeter(num_bins, len(layout.classes) or None)
-        reservoir = Reservoir(size, seed, None if layout.weight else source.num_rows)
-        groups = {name: dict[str, GroupSums]() for name in layout.carried}
-        told = reading if layout.unknown else None
-        return Measured(layout, BadRows(source.reader.unit), meter, reservoir, told, groups)
+    def empty() -> Measurement:
+        width = max(1, len(layout.classes) + layout.unknown)
+        size = min(sample, max(1, MOST_VALUES // width))
+        return Measurement(
+            layout=layout,
+            bad=BadRows(file.reader.unit),
+            meter=CalibrationMeter(num_bins, len(layout.classes) or None),
+            reservoir=Reservoir(size, seed, None if layout.weight else file.num_rows),
+            reading=reading if layout.unknown else None,
+            groups={name: {} for name in layout.carried},
+        )
 
-    total, tasks = nothing_yet(), [(source, part, nothing_yet(), strict) for part in source.parts]
-    if engine == "ray" or min(workers or 1, len(tasks)) > 1:
-        on_ray = engine == "ray"
-        parts = in_ray(_measured, tasks, address, workers) if on_ray else in_processes(_measured, tasks, workers or 1)
-        for found in parts:
-            total.merge(found)
+    total = empty()
+    parts = [PartToMeasure(file, part, empty(), strict) for part in file.parts]
+    if engine == "ray" or min(workers or 1, len(parts)) > 1:
+        measured: Iterable[Measurement] = (
+            in_ray(_measure_part, parts, address, workers)
+            if engine == "ray"
+            else in_processes(_measure_part, parts, workers or 1, PRELOADED)
+        )
+        for measurement in measured:
+            total.merge(measurement)
             tell(total.num_read)
     else:
-        for task in tasks:
-            total.merge(_measured(task, total.num_read, tell))
-    _refuse(source, total)
+        for part in parts:
+            total.merge(_measure_part(part, total.num_read, tell))
+    _refuse_misunderstood(file, total)
     total.groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
     return total
 
 
-def predictions(values: Array, layout: Layout, reading: Reading | None) -> Array | Prediction:
-    """Values of a file as the metrics take them: probabilities as they are, logits and unknown by `predict`.
-
-    >>> logits = Layout("logits", ("z0", "z1"), ("0", "1"))
-    >>> predictions(np.array([[0.0, 0.0]]), logits, None).probs
-    array([[0.5, 0.5]])
-    """
-    if layout.kind == "logits":
-        return predict(values, reading)
-    if not layout.unknown:
-        return values
-    with np.errstate(divide="ignore"):
-        return predict(np.log(values), reading)
-
-
-def _measured(task: _Task, before: int = 0, tell: Callable[[int], None] = lambda rows: None) -> Measured:
-    """What is found in a part; `tell` hears how many rows have been read, with those before it."""
-    source, part, found, strict = task
+def _measure_part(
+    task: PartToMeasure, rows_before: int = 0, tell: Callable[[int], None] = lambda rows: None
+) -> Measurement:
+    """Return what a part holds; `tell` hears how many rows have been read, with those before it."""
+    measurement = task.measurement
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*probability 0 at their label")  # they are counted
-        for rows in source.batches(part):
-            if strict and rows.bad.count:
-                line, why = rows.bad.first[0]
-                raise ValueError(f"{source.path}: {rows.bad.unit} {line} {why}")
-            found.add(rows)
-            tell(before + found.num_read)
-    return found
+        for batch in task.file.batches(task.part):
+            if task.strict and batch.bad.count:
+                line, reason = batch.bad.first[0]
+                raise ValueError(f"{task.file.path}: {batch.bad.unit} {line} {reason}")
+            measurement.add(batch)
+            tell(rows_before + measurement.num_read)
+    return measurement
 
 
-def _by_group(column: Coded, top: Top) -> dict[str, GroupSums]:
-    """Sums of each group of a batch."""
+def _sums_by_group(column: Words, top: Top) -> dict[str, GroupSums]:
+    """Return the sums of each group of a batch."""
     names = [*column.names, MISSING_GROUP]
     codes = np.where(column.codes == MISSING, len(names) - 1, column.codes)
     weight = np.ones(len(codes)) if top.weight is None else top.weight
-    each = (None, weight, weight * top.confidence, weight * top.correct)
-    sums = zip(*(np.bincount(codes, of, len(names)).tolist() for of in each), strict=True)
-    return {name: GroupSums(*of) for name, of in zip(names, sums, strict=True) if of[0]}
+    counts = np.bincount(codes, None, len(names)).tolist()
+    weights = np.bincount(codes, weight, len(names)).tolist()
+    confidence = np.bincount(codes, weight * top.confidence, len(names)).tolist()
+    correct = np.bincount(codes, weight * top.correct, len(names)).tolist()
+    columns = zip(names, counts, weights, confidence, correct, strict=True)
+    return {name: GroupSums(count, *sums) for name, count, *sums in columns if count}
 
 
-def _refuse(source: Source, total: Measured) -> None:
-    """Raise where it is not some rows that are wrong, but what was understood of the file."""
-    bad, layout = total.bad, source.layout
+def _refuse_misunderstood(file: PredictionFile, total: Measurement) -> None:
+    """Raise if it is not some rows that are wrong, but what was understood of the file."""
     if not total.num_read:
+        weight = " of a weight above 0" if file.layout.weight else ""
+        raise ValueError(f"{file.path} holds no rows{weight}: nothing to measure")
+    _refuse_shifted_labels(file, total)
+    _refuse_other_score(file, total)
+    _refuse_mostly_bad(file, total)
+
+
+def _refuse_shifted_labels(file: PredictionFile, total: Measurement) -> None:
+    """Raise if no label is of the first class, and one is beyond the last or before the first."""
+    classes = file.layout.classes
+    if not classes or total.meter.state()["class_bins"][2, 0].any():
+        return
+    labels = (str(len(classes)), "-1")
+    beyond = {describe_fault(OTHER_LABEL, np.zeros(0), label) for label in labels}
+    if beyond & {reason for _, reason in total.bad.first}:
+        line, reason = total.bad.first[0]
         raise ValueError(
-            f"{source.path} holds no rows{' of a weight above 0' * bool(layout.weight)}: nothing to measure"
+            f"no label of {file.path} is {classes[0]}, and {total.bad.unit} {line} "
+            f"{reason}: do labels count from 1, or are they -1 and 1? Count them from 0"
         )
-    shifted = {described(OTHER_LABEL, np.zeros(0), label) for label in (str(len(layout.classes)), "-1")}
-    if shifted & {why for _, why in bad.first} and not total.meter.state()["class_bins"][2, 0].any():
-        given = f"no label of {source.path} is {layout.classes[0]}, and {bad.unit} {bad.first[0][0]} {bad.first[0][1]}"
-        raise ValueError(f"{given}: do labels count from 1, or are they -1 and 1? Count them from 0")
-    if layout.is_score and 10 * bad.reasons[OTHER_LABEL] > total.num_read:
-        given = f"{bad.reasons[OTHER_LABEL]} of {total.num_read} labels of {source.path} are neither"
-        todo = f"say kind='confidence' with columns={list(layout.columns)} if it is the confidence in an answer"
-        names = "tell both names, classes=['NEGATIVE', 'POSITIVE']"
-        raise ValueError(f"{given} {' nor '.join(layout.classes)}, read as {layout.words}: {names}, or {todo}")
-    if 2 * bad.count > total.num_read:
-        fault, count = bad.reasons.most_common(1)[0]
-        given = f"{bad.count} of {total.num_read} rows of {source.path} are bad, read as {layout.words}"
-        line, why = bad.first[0]
-        example = f"the first of all, {bad.unit} {line}, {why}"
-        is_answer = fault == OTHER_LABEL and layout.correct
-        todo = f"expected 1 and 0, or true and false in {layout.correct}" if is_answer else FAULTS[fault]
-        raise ValueError(f"{given}. The reason for {count} of them: each {fault} ({example}): {todo}")
+
+
+def _refuse_other_score(file: PredictionFile, total: Measurement) -> None:
+    """Raise if the labels beside a score of class 1 are often of other classes."""
+    layout = file.layout
+    others = total.bad.reasons[OTHER_LABEL]
+    if layout.is_score and 10 * others > total.num_read:
+        raise ValueError(
+            f"{others} of {total.num_read} labels of {file.path} are neither "
+            f"{' nor '.join(layout.classes)}, read as {layout.words}: pass both names, "
+            "classes=['NEGATIVE', 'POSITIVE'], or say kind='confidence' with "
+            f"columns={list(layout.columns)} if it is the confidence in an answer"
+        )
+
+
+def _refuse_mostly_bad(file: PredictionFile, total: Measurement) -> None:
+    """Raise if more than half of the rows are bad."""
+    bad = total.bad
+    if 2 * bad.count <= total.num_read:
+        return
+    fault, count = bad.reasons.most_common(1)[0]
+    line, reason = bad.first[0]
+    advice = FAULTS[fault]
+    if fault == OTHER_LABEL and file.layout.correct:
+        advice = f"expected 1 and 0, or true and false in {file.layout.correct}"
+    raise ValueError(
+        f"{bad.count} of {total.num_read} rows of {file.path} are bad, read as "
+        f"{file.layout.words}. The reason for {count} of them: each {fault} (the first of all, "
+        f"{bad.unit} {line}, {reason}): {advice}"
+    )

@@ -1,4 +1,6 @@
-"""The page of an audit: the report's page, with its own first screen and the sections of `assets/audit.json`."""
+"""The page of an audit: the report's page, with the sections of `assets/audit.json`."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,23 +10,42 @@ from pathlib import Path
 import numpy as np
 
 from socrates import scaling
+from socrates.metrics.registry import audit_metrics
+from socrates.palette import MARKERS
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
 from socrates.report.forest import forest, screen
 from socrates.report.markup import asset
-from socrates.report.page import MEANINGS, composed, methods_of, page_of, write_page
-from socrates.report.style import MARKERS, Style
+from socrates.report.page import composed, meanings, methods_of, page_of, write_page
+from socrates.report.style import Style
 from socrates.report.tables import to_html, write_table
-from socrates.report.vocabulary import AUDITED, COLOURS, USUAL_READING
+from socrates.report.vocabulary import COLOURS, USUAL_READING
 
 from .answer import answer, answer_of, results_of
 from .judge import Judgement
-from .run import Audit
+from .run import AuditResult
 from .tables import shown_tables, tables_of
 
+HOVER = (
+    "answers %{customdata[0]:.1%} of the rows<br>%{customdata[1]:.2%} of them wrong<br>"
+    "confidence at least %{customdata[2]:.3f}<extra></extra>"
+)
+AXES: Json = {
+    "xaxis": {
+        "title": {"text": "share of rows that are answered"},
+        "range": [0, 1],
+        "tickformat": ".0%",
+    },
+    "yaxis": {
+        "title": {"text": "wrong among them"},
+        "rangemode": "tozero",
+        "tickformat": ".0%",
+    },
+}
 
-def look_of(labels: Sequence[str]) -> dict[str, Style]:
-    """Colours in the order of the files, so that the first ones differ most."""
+
+def file_styles(labels: Sequence[str]) -> dict[str, Style]:
+    """Return a style for each file, in an order in which the first colours differ most."""
     colours = [*COLOURS.values()]
     return {
         label: Style(colours[place % len(colours)], "solid", MARKERS[place % len(MARKERS)], place)
@@ -32,79 +53,114 @@ def look_of(labels: Sequence[str]) -> dict[str, Style]:
     }
 
 
-def risk_coverage_chart(files: Sequence[Judgement], look: Mapping[str, Style]) -> Chart:
-    """Share of wrong answers as the answered share grows, a line for each file, and where the certificate stands."""
-    hover = "answers %{customdata[0]:.1%} of the rows<br>%{customdata[1]:.2%} of them wrong<br>confidence at least "
-    hover += "%{customdata[2]:.3f}<extra></extra>"
+def risk_coverage_chart(files: Sequence[Judgement], styles: Mapping[str, Style]) -> Chart:
+    """Return the share of wrong answers as the answered share grows, with the certificates."""
     traces: list[Json] = []
-    for one in files:
-        style, curve = look[one.label], one.curve
-        shown = (curve.coverage, curve.risk, curve.threshold)
-        drawn = {"mode": "lines", "line": pen(style, 2)}
-        traces.append(scatter(one.label, style, curve.coverage, curve.risk, shown, hover, **drawn))
-        if made := one.certificate:
-            numbers = (made.coverage, made.num_errors / made.num_accepted, made.threshold)
-            coverage, risk, threshold = (np.array([number]) for number in numbers)
-            dot = {"mode": "markers", "marker": mark(style, 11)}
-            said = f"certified: at most {100 * made.risk:g} % wrong<br>{hover}"
-            traces.append(scatter(one.label, style, coverage, risk, (coverage, risk, threshold), said, **dot))
-    axes = {
-        "xaxis": {"title": {"text": "share of rows that are answered"}, "range": [0, 1], "tickformat": ".0%"},
-        "yaxis": {"title": {"text": "wrong among them"}, "rangemode": "tozero", "tickformat": ".0%"},
-    }
-    words = [f"{one.label}: {100 * one.curve.risk[-1]:.2f} % wrong if all are answered" for one in files]
-    shown = {USUAL_READING: figure(traces, **axes)}
-    look_for = "Look for a line that stays low; bad is one that is high at its left, among the surest answers."
-    return Chart("risk-coverage", "Risk and coverage", shown, {USUAL_READING: look_for}, summary=f"{'; '.join(words)}.")
+    for judged in files:
+        traces += _risk_coverage_traces(judged, styles[judged.label])
+    summaries = [
+        f"{judged.label}: {100 * judged.curve.risk[-1]:.2f}% wrong if all are answered"
+        for judged in files
+    ]
+    advice = (
+        "Look for a line that stays low; bad is one that is high at its left, among the surest "
+        "answers."
+    )
+    return Chart(
+        "risk-coverage",
+        "Risk and coverage",
+        {USUAL_READING: figure(traces, **AXES)},
+        {USUAL_READING: advice},
+        summary=f"{'; '.join(summaries)}.",
+    )
 
 
-def audit_page(made: Audit) -> Json:
-    """Everything the page shows, as plain JSON."""
-    files = made.files
-    members = [results_of(one) for one in files]
-    look = look_of([one.label for one in files])
-    methods = methods_of(members, look)
-    sections = json.loads(asset("audit.json"))
+def _risk_coverage_traces(judged: Judgement, style: Style) -> list[Json]:
+    """Return the curve of a file, and a mark for its certificate."""
+    curve = judged.curve
+    shown = (curve.coverage, curve.risk, curve.threshold)
+    line = {"mode": "lines", "line": pen(style, 2)}
+    traces = [scatter(judged.label, style, curve.coverage, curve.risk, shown, HOVER, **line)]
+    certificate = judged.certificate
+    if certificate is not None:
+        coverage = np.array([certificate.coverage])
+        risk = np.array([certificate.num_errors / certificate.num_accepted])
+        shown = (coverage, risk, np.array([certificate.threshold]))
+        hover = f"certified: at most {100 * certificate.risk:g}% wrong<br>{HOVER}"
+        dot = {"mode": "markers", "marker": mark(style, 11)}
+        traces.append(scatter(judged.label, style, coverage, risk, shown, hover, **dot))
+    return traces
+
+
+def audit_page(result: AuditResult) -> Json:
+    """Return everything the page shows, as plain JSON."""
+    files = result.files
+    members = [results_of(judged) for judged in files]
+    styles = file_styles([judged.label for judged in files])
+    methods = methods_of(members, styles)
     charts = {
-        "reliability": reliability.charts(members, look),
-        "risk": [risk_coverage_chart(files, look)],
+        "reliability": reliability.charts(members, styles),
+        "risk": [risk_coverage_chart(files, styles)],
     }
-    tables = {name: {USUAL_READING: to_html(table, methods=methods)} for name, table in shown_tables(made).items()}
-    shown = [one for one in sections if one["name"] in {*charts, *tables}]
-    found = answer_of(made)
+    tables = {
+        name: {USUAL_READING: to_html(table, methods=methods)}
+        for name, table in shown_tables(result).items()
+    }
+    sections = [
+        section
+        for section in json.loads(asset("audit.json"))
+        if section["name"] in {*charts, *tables}
+    ]
+    whole_answer = answer_of(result)
     if len(files) > 1:  # what would make each of them better
-        found = replace(found, sentences=tuple(sentence for one in files for sentence in answer(one)))
-    opening = screen(found, forest(found.lines, look, offered=0), "95 % over the choice of the rows", compared=False)
-    setting = composed("", methods, shown, charts, tables, opening)
-    counts = {"files": len(files), "rows": sum(one.measured.num_rows for one in files)}
-    return page_of([setting], shown, "socrates audit", counts) | {"glossary": meanings()}
+        sentences = tuple(sentence for judged in files for sentence in answer(judged))
+        whole_answer = replace(whole_answer, sentences=sentences)
+    opening = screen(
+        whole_answer,
+        forest(whole_answer.lines, styles, offered=0),
+        "95% over the choice of the rows",
+        compared=False,
+    )
+    setting = composed("", methods, sections, charts, tables, opening)
+    num_rows = sum(judged.measured.num_rows for judged in files)
+    counts = {"files": len(files), "rows": num_rows}
+    return page_of([setting], sections, "socrates audit", counts) | {"glossary": glossary()}
 
 
-def meanings() -> dict[str, str]:
-    """What the words of the page mean: its metrics, and what intervals and p are of rows, not of seeds.
+def glossary() -> dict[str, str]:
+    """Return the meaning of each word of the page; intervals and p are of rows, not of seeds.
 
-    >>> meanings()["p"]
+    >>> glossary()["p"]
     'p value: how often chance alone makes a calibrated model measure as much'
     """
-    metrics = {spec.short: MEANINGS[spec.short] for spec in AUDITED.values()}
+    of_metrics: dict[str, str] = {}
+    for metric in audit_metrics().values():
+        details = [metric.meaning, metric.direction]
+        of_metrics[metric.symbol] = f"{metric.title}: {', '.join(filter(None, details))}"
     return {
-        **metrics,
-        "95 %": "95 % interval: where the value lies for other rows of the same kind, by the bootstrap",
+        **of_metrics,
+        "95%": "95% interval: where the value lies for other rows of the same kind, by the "
+        "bootstrap",
         "p": "p value: how often chance alone makes a calibrated model measure as much",
-        "unknown": MEANINGS["unknown"],
+        "unknown": meanings()["unknown"],
     }
 
 
-def write_audit(made: Audit, out: Path, title: str) -> list[Path]:
-    """Write index.html, tables and the scalers to use below `out`; returns what was written, the page first."""
+def write_audit(result: AuditResult, out: Path, title: str) -> list[Path]:
+    """Write index.html, tables and the scalers to use below `out`.
+
+    Returns:
+        what was written, the page first.
+    """
     page = out / "index.html"
-    write_page(page, audit_page(made), title)
+    write_page(page, audit_page(result), title)
     written = [page]
-    for table in tables_of(made).values():
+    for table in tables_of(result).values():
         written += write_table(table, out / "tables")
-    for one in made.files:
-        if one.recalibrated.scaler is not None:
-            path = out / f"{one.label.replace('/', '-')}-{one.recalibrated.winner}.npz"
-            scaling.save(one.recalibrated.scaler, path)
-            written.append(path)
+    for judged in result.files:
+        recalibrated = judged.recalibrated
+        if recalibrated.scaler is not None:
+            name = f"{judged.label.replace('/', '-')}-{recalibrated.winner}.npz"
+            scaling.save(recalibrated.scaler, out / name)
+            written.append(out / name)
     return written

@@ -1,142 +1,185 @@
 """The tables of an audit: for the page, as files, and in the terminal."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
-from socrates.metrics import GroupGap
-from socrates.report.tables import NOTHING, Cell, Row, Table, cell_of, emphasis
-from socrates.report.vocabulary import AUDITED, METRICS, Metric, scaler_of
+from socrates.metrics import METRICS, GroupGap, Metric
+from socrates.metrics.registry import audit_metrics
+from socrates.report.tables import NOTHING, Cell, Table, TableRow, cell_of, emphasis
+from socrates.report.vocabulary import scaler_of
 
+from .compare import FileDifference
 from .judge import Judgement
-from .pairs import Difference
-from .run import Audit
+from .run import AuditResult
 
 SCORES = ("accuracy", "ece", "nll", "brier")
 SHOWN = 10  # worst classes and groups
 
 
-def tables_of(made: Audit) -> dict[str, Table]:
-    """Every table by the section of the page that shows it, without those that have no rows."""
-    files = made.files
-    found = {
-        "metrics": metrics_table(files),
-        "scaling": scaler_table(files),
-        "decomposition": decomposition_table(files),
-        "worst": worst_table(files),
-        "differences": difference_table(made.differences),
-        "reading": reading_table(files),
+def tables_of(result: AuditResult) -> dict[str, Table]:
+    """Return every table that has rows, by the section of the page that shows it."""
+    tables = {
+        "metrics": metrics_table(result.files),
+        "scaling": scaler_table(result.files),
+        "decomposition": decomposition_table(result.files),
+        "worst": worst_table(result.files),
+        "differences": difference_table(result.differences),
+        "reading": reading_table(result.files),
     }
-    return {name: table for name, table in found.items() if table.rows}
+    return {name: table for name, table in tables.items() if table.rows}
 
 
-def shown_tables(made: Audit) -> dict[str, Table]:
-    """The same for the eye: without the column of the file where there is only one."""
-    alone = len(made.files) == 1
+def shown_tables(result: AuditResult) -> dict[str, Table]:
+    """Return the tables to look at: without the column of the file if there is only one."""
+    tables = tables_of(result)
+    if len(result.files) > 1:
+        return tables
     return {
-        name: table.without_first_key() if alone and table.num_keys > 1 else table
-        for name, table in tables_of(made).items()
+        name: table.without_first_key() if table.num_keys > 1 else table
+        for name, table in tables.items()
     }
 
 
 def metrics_table(files: Sequence[Judgement]) -> Table:
-    """A row for each metric of each file, with its interval, and for the ECE its floor."""
-    rows: list[Row] = []
-    for one in files:
-        for name, spec in AUDITED.items():
-            if name not in one.values:
+    """Return a row for each metric of each file, with its interval, and the floor of the ECE."""
+    rows: list[TableRow] = []
+    for judged in files:
+        for name, metric in audit_metrics().items():
+            if name not in judged.values:
                 continue
-            found = one.intervals.get(name)
-            ends = (found.low, found.high) if found else (math.nan, math.nan)
-            rows.append(_metric_row(one.label, spec, one.values[name], *ends))
+            interval = judged.intervals.get(name)
+            ends = (interval.low, interval.high) if interval else (math.nan, math.nan)
+            rows.append(_metric_row(judged.label, metric, judged.values[name], *ends))
             if name == "ece":
-                rows.append(_metric_row(one.label, METRICS["ece_floor"], one.floor, math.nan, math.nan))
-    return Table("metrics", "Metrics", ("File", "Metric", "Value", "95 % from", "95 % to", "Meaning"), tuple(rows))
+                floor = METRICS["ece_floor"]
+                rows.append(_metric_row(judged.label, floor, judged.floor, math.nan, math.nan))
+    heads = ("File", "Metric", "Value", "95% from", "95% to", "Meaning")
+    return Table("metrics", "Metrics", heads, tuple(rows))
 
 
-def _metric_row(label: str, spec: Metric, *numbers: float) -> Row:
-    return Row((label, spec.head), (*(cell_of(spec, value) for value in numbers), spec.meaning))
+def _metric_row(label: str, metric: Metric, *numbers: float) -> TableRow:
+    cells = [cell_of(metric, value) for value in numbers]
+    return TableRow((label, metric.head), (*cells, metric.meaning))
 
 
 def scaler_table(files: Sequence[Judgement]) -> Table:
-    """Scores on held-out rows before and after each scaler; the best of a file in bold."""
+    """Return the scores on held-out rows before and after each scaler, the best in bold."""
     specs = [METRICS[name] for name in SCORES]
-    rows: list[Row] = []
-    for one in files:
-        made = one.recalibrated.numbers
-        places = {
-            spec.name: emphasis([spec.factor * of[spec.name] for of in made.values()], spec.larger_is_better, spec.form)
-            for spec in specs
+    rows: list[TableRow] = []
+    for judged in files:
+        numbers = judged.recalibrated.numbers
+        emphases = {
+            metric.name: emphasis(
+                [metric.factor * scores[metric.name] for scores in numbers.values()],
+                metric.larger_is_better,
+                metric.form,
+            )
+            for metric in specs
         }
-        for at, (name, of) in enumerate(made.items()):
-            cells = [cell_of(spec, of[spec.name], emphasis=places[spec.name][at]) for spec in specs]
-            chosen = "to use" if name == one.recalibrated.winner else ""
-            rows.append(Row((one.label, scaler_of(name).long), (*cells, chosen)))
-    heads = ("File", "Scaler", *(spec.head for spec in specs), "")
-    notes = ("Fitted on one half of the rows, measured on the other; which one to use is decided on the first half.",)
-    return Table("scalers", "Post-hoc scaling on held-out rows", heads, tuple(rows), notes)
+        for place, (name, scores) in enumerate(numbers.items()):
+            cells = [
+                cell_of(metric, scores[metric.name], emphasis=emphases[metric.name][place])
+                for metric in specs
+            ]
+            use = "to use" if name == judged.recalibrated.winner else ""
+            rows.append(TableRow((judged.label, scaler_of(name).long), (*cells, use)))
+    heads = ("File", "Scaler", *(metric.head for metric in specs), "")
+    note = (
+        "Fitted on one half of the rows, measured on the other; which one to use is decided on "
+        "the first half."
+    )
+    return Table("scalers", "Post-hoc scaling on held-out rows", heads, tuple(rows), (note,))
 
 
 def decomposition_table(files: Sequence[Judgement]) -> Table:
-    """What part of each score is miscalibration; for answers being right or not also what they can tell apart."""
-    rows: list[Row] = []
-    for one in files:
+    """Return which part of each score is miscalibration, and which part refinement."""
+    rows: list[TableRow] = []
+    for judged in files:
         split = {
-            METRICS[name].short: (parts.total, parts.calibration, parts.refinement, math.nan, math.nan)
-            for name, parts in one.recalibrated.parts.items()
+            METRICS[name].symbol: (parts.total, parts.calibration, parts.refinement)
+            for name, parts in judged.recalibrated.parts.items()
         }
-        corp = one.corp
-        split["Brier score of being right"] = (corp.score, corp.mcb, corp.unc - corp.dsc, corp.unc, corp.dsc)
-        rows += [
-            Row((one.label, name), tuple(Cell(value, form=".4f") for value in parts)) for name, parts in split.items()
-        ]
+        numbers = {name: (*parts, math.nan, math.nan) for name, parts in split.items()}
+        corp = judged.corp
+        refinement = corp.unc - corp.dsc
+        numbers["Brier score of being right"] = (
+            corp.score,
+            corp.mcb,
+            refinement,
+            corp.unc,
+            corp.dsc,
+        )
+        for name, values in numbers.items():
+            cells = tuple(Cell(value, form=".4f") for value in values)
+            rows.append(TableRow((judged.label, name), cells))
     heads = ("File", "Score", "Total", "Calibration", "Refinement", "Uncertainty", "Discrimination")
     notes = (
-        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is what the best "
-        "scaler takes away; it is negative where that does harm.",
-        "Of the last, on all rows that were judged, it is what the best monotone curve takes away (CORP), and "
-        "refinement = uncertainty - discrimination.",
+        "Total = calibration + refinement. Of the first scores, on held-out rows, calibration is "
+        "what the best scaler takes away; it is negative where that does harm.",
+        "Of the last, on all rows that were judged, it is what the best monotone curve takes away "
+        "(CORP), and refinement = uncertainty - discrimination.",
     )
     return Table("decomposition", "Decomposition", heads, tuple(rows), notes)
 
 
 def worst_table(files: Sequence[Judgement]) -> Table:
-    """The classes, and the groups of each column, whose confidence is most surely off."""
-    rows: list[Row] = []
-    for one in files:
-        for kind, found in {"answer": one.worst, **one.groups}.items():
-            rows += [_gap_row(one.label, kind, gap) for gap in found[:SHOWN]]
-    heads = ("File", "By", "Which", "Rows", "Confidence (%)", "Accuracy (%)", "Gap (points)", "95 % from", "95 % to")
-    notes = (
-        "Gap: mean confidence less accuracy, positive where too sure. The intervals hold all at once, for all that "
-        "were looked at: a gap whose interval leaves out 0 is real. Weighted rows have none.",
+    """Return the classes, and the groups of each column, whose confidence is most surely off."""
+    rows: list[TableRow] = []
+    for judged in files:
+        for column, gaps in {"answer": judged.worst, **judged.groups}.items():
+            rows += [_gap_row(judged.label, column, gap) for gap in gaps[:SHOWN]]
+    heads = (
+        "File",
+        "By",
+        "Which",
+        "Rows",
+        "Confidence (%)",
+        "Accuracy (%)",
+        "Gap (points)",
+        "95% from",
+        "95% to",
     )
-    return Table("worst", "Worst classes and groups", heads, tuple(rows), notes)
+    note = (
+        "Gap: mean confidence minus accuracy, positive for overconfidence. The intervals hold all "
+        "at once, for all that were looked at: a gap whose interval leaves out 0 is real. "
+        "Weighted rows have none."
+    )
+    return Table("worst", "Worst classes and groups", heads, tuple(rows), (note,))
 
 
-def _gap_row(label: str, kind: str, gap: GroupGap) -> Row:
+def _gap_row(label: str, column: str, gap: GroupGap) -> TableRow:
     numbers = (gap.confidence, gap.accuracy, gap.gap, gap.low, gap.high)
     cells = [Cell(gap.count, form=".0f"), *(Cell(100 * value) for value in numbers)]
-    return Row((label, kind, str(gap.name)), tuple(cells))
+    return TableRow((label, column, str(gap.name)), tuple(cells))
 
 
-def difference_table(differences: Sequence[Difference]) -> Table:
-    """Every file against the first, row by row."""
-    rows: list[Row] = []
-    for one in differences:
-        spec = METRICS[one.metric]
-        cells = [cell_of(spec, value) for value in (one.value, one.low, one.high)]
-        rows.append(Row((spec.head, one.label, one.reference), (*cells, one.words)))
-    heads = ("Metric", "File", "Reference", "Difference", "95 % from", "95 % to", "Verdict")
-    notes = ("Paired by row: the ECE by resampling both files together, the others by the differences of single rows.",)
-    return Table("differences", "Differences between files", heads, tuple(rows), notes)
+def difference_table(differences: Sequence[FileDifference]) -> Table:
+    """Return how every file differs from the first, row by row."""
+    rows: list[TableRow] = []
+    for difference in differences:
+        metric = METRICS[difference.metric]
+        numbers = (difference.value, difference.low, difference.high)
+        cells = [cell_of(metric, value) for value in numbers]
+        keys = (metric.head, difference.label, difference.reference)
+        rows.append(TableRow(keys, (*cells, difference.words)))
+    heads = ("Metric", "File", "Reference", "Difference", "95% from", "95% to", "Verdict")
+    note = (
+        "Paired by row: the ECE by resampling both files together, the others by the differences "
+        "of single rows."
+    )
+    return Table("differences", "Differences between files", heads, tuple(rows), (note,))
 
 
 def reading_table(files: Sequence[Judgement]) -> Table:
-    """What was understood of each file, and which rows were left out."""
-    rows: list[Row] = []
-    for one in files:
-        counts = [one.measured.num_rows, one.measured.bad.count, len(one.sample)]
-        cells = [Cell(value, form=",.0f") for value in counts]
-        rows.append(Row((one.label,), (*cells, one.measured.layout.words, "; ".join(one.measured.notes) or NOTHING)))
+    """Return what was understood of each file, and which rows were left out."""
+    rows: list[TableRow] = []
+    for judged in files:
+        measured = judged.measured
+        counts = (measured.num_rows, measured.bad.count, len(judged.sample))
+        cells = [Cell(count, form=",.0f") for count in counts]
+        notes = "; ".join(measured.notes) or NOTHING
+        rows.append(TableRow((judged.label,), (*cells, measured.layout.words, notes)))
     heads = ("File", "Rows", "Left out", "Judged", "Understood as", "Notes")
     return Table("reading", "How the files were read", heads, tuple(rows))

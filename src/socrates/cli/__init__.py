@@ -1,4 +1,8 @@
-"""The command line. Only `main` is here: the processes of a study import this too, and need nothing of the rest."""
+"""The command line: commands.py has the commands and their options, one module per group runs them.
+
+It may import everything else in the package, and nothing imports it. Read commands.py first. Only
+`main` is here, because the worker processes of a study import this module and need nothing more.
+"""
 
 import os
 import signal
@@ -6,35 +10,49 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-# Before torch is imported: OpenMP threads that spin while they wait collapse when anything else uses the cores.
+import socrates
+
+# Set before torch is imported: OpenMP threads that spin while they wait slow everything down when
+# something else uses the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = ["main"]
 
 STOPPED = {128 + getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)}
+CONTINUED = ("quickstart", "train", "tune", "sweep", "reproduce")  # by the same command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; errors that a user can mend are one line, without a traceback, and so is being stopped."""
+    """Run a command and return its exit status; an error that a user can mend is one line."""
+    is_program = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
     except KeyboardInterrupt as stop:
-        return _stopped(words, f": {stop}" if str(stop) else "", 130, ends=argv is None)
+        return _say_stopped(words, str(stop), 130, is_program)
     except SystemExit as stop:
         if not isinstance(stop.code, int):
             raise
-        how_far = f": {stop.args[1]}" if len(stop.args) > 1 else ""
-        return _stopped(words, how_far, stop.code, ends=argv is None) if stop.code in STOPPED else stop.code
+        if stop.code not in STOPPED:
+            return stop.code
+        progress = str(stop.args[1]) if len(stop.args) > 1 else ""
+        return _say_stopped(words, progress, stop.code, is_program)
 
 
 def _run(words: list[str]) -> int:
+    if words[:1] == ["--version"]:  # before anything slow is imported
+        print(f"socrates {socrates.__version__}")
+        return 0
     try:
-        from .commands import COMMANDS, overview
+        from .commands import COMMANDS
         from .options import parse
         from .output import complain, console
+        from .texts import in_flags, overview
     except ImportError as error:
-        sys.exit(f"the command line needs more than the library ({error}): pip install 'socrates-loss[train]'")
+        sys.exit(
+            f"the command line needs more packages than the library ({error}): "
+            "pip install 'socrates-loss[train]'"
+        )
     if not words or words[0] in ("-h", "--help"):
         console.print(overview())
         return 0
@@ -44,19 +62,23 @@ def _run(words: list[str]) -> int:
     kind, action = COMMANDS[words[0]]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: complain(str(message), "warning: ", "yellow")
+            warnings.showwarning = lambda message, *_, **__: complain(
+                in_flags(str(message)), "warning: ", "yellow"
+            )
             action(parse(kind, words[1:], f"socrates {words[0]}"))
     except (ValueError, OSError, ImportError) as error:
-        complain(str(error))
+        complain(in_flags(str(error)))
         return 1
     return 0
 
 
-def _stopped(words: list[str], how_far: str, code: int, *, ends: bool) -> int:
-    """One line, whatever else is pressed meanwhile, or until the end if the process `ends`."""
+def _say_stopped(words: list[str], progress: str, code: int, is_program: bool) -> int:
+    """Print one line about a stopped command, even if Ctrl-C is pressed again meanwhile."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    continues = words[:1] and words[0] in ("quickstart", "train", "tune", "sweep", "reproduce")
-    print(f"stopped{how_far}{'; the same command continues' if continues else ''}", file=sys.stderr, flush=True)
-    if not ends:
+    line = f"stopped: {progress}" if progress else "stopped"
+    if words and words[0] in CONTINUED:
+        line += "; the same command continues"
+    print(line, file=sys.stderr, flush=True)
+    if not is_program:
         signal.signal(signal.SIGINT, handler)
     return code

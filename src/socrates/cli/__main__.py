@@ -1,4 +1,4 @@
-"""`python -m socrates.cli`."""
+"""Run the command line with `python -m socrates.cli`."""
 
 import sys
 

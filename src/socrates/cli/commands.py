@@ -1,9 +1,8 @@
-"""The commands: the options of each, and what carries it out, which is imported only when it is called for.
+"""The commands: the options of each, and the function that carries it out, imported when called.
 
 The comment of a field is its help.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -12,259 +11,364 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from .options import ManyRuns, Named, RunFolder, Training, Where
-from .output import in_lines
+from .options import (
+    UNSET,
+    ManyRuns,
+    Named,
+    OptionalFloat,
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
+    PlaceOptions,
+    ReadingChoice,
+    RunFolder,
+    Switch,
+    Text,
+    Texts,
+    TrainingOptions,
+)
 
 if TYPE_CHECKING:
     from socrates.experiment import Experiment
 
+WidthChoice = Literal["column", "text", "full"]
+RuleChoice = Literal["l1", "scaled", "ece"]
+
+
+def positional(metavar: str, hint: str = "(required)") -> Any:
+    """Return what tyro needs to know of an argument that takes several words."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
 
 @dataclass
 class Quickstart:
-    """Compare four losses on digits, in a minute: a table, what it means, and a page to look at."""
+    """Compare four losses on digits in about a minute: a table, its meaning and a page.
 
-    out: Path = Path("runs/quickstart")  # Where runs and the report go.
+    It trains 20 small runs and needs neither a GPU nor a download.
+
+    Example: socrates quickstart
+    """
+
+    out: Path = Path("runs/quickstart")  # Folder of the runs and the report.
 
 
 @dataclass(kw_only=True)
-class Train(Named, Where):
-    """Train one run into its own directory; the same command again continues it, and does nothing once it is finished.
+class Train(Named, PlaceOptions):
+    """Train one run into its own directory.
 
-    With DATASET, MODEL and METHOD before it, --help also shows their own options, such as --gamma of a method, --width
-    of a model, --image-size and --augment of a data set.
+    The same command continues a run that was stopped, and does nothing once it is finished.
+    `socrates train DATASET MODEL METHOD --help` also shows the options of these three, such as
+    --gamma of a method, --width of a model, --image-size and --augment of a data set.
+
+    Example: socrates train digits mlp socrates --gamma 1 --seed 2
     """
 
-    device: str = "auto"  # A Lightning Fabric accelerator: auto, cpu, cuda, mps.
-    devices: int = 1  # Processes on this machine that share every batch, one a device; torchrun may start them instead.
-    num_nodes: int = 1  # Machines with as many devices each; NODE_RANK and MASTER_ADDR, or SLURM, tell them apart.
-    seed: int = 1  # Decides initialisation, order, augmentation and dropout; never the split.
-    again: bool = False  # Delete what is there of the run, and train it from the start.
-    # What to do about a loss that is not finite: stop, keeping the last good state; skip the step; or go on, and record
-    # the run as collapsed.
+    device: Text = "auto"  # Lightning Fabric accelerator: auto, cpu, cuda or mps.
+    # Number of processes on this machine that share every batch, one per device. torchrun may
+    # start them instead.
+    devices: int = 1
+    # Number of machines, each with this many devices. NODE_RANK and MASTER_ADDR, or SLURM,
+    # identify this machine.
+    num_nodes: int = 1
+    seed: int = 1  # Seed of initialization, order, augmentation and dropout, but not of the split.
+    again: Switch = False  # Delete an earlier run of this experiment and train from the start.
+    # If the loss is not finite: stop and keep the last good state, skip the step, or continue and
+    # record the run as collapsed.
     on_nan: Literal["stop", "skip", "collapse"] = "stop"
-    log: Literal["none", "tensorboard"] = "none"  # Also write curves for TensorBoard, into the run directory.
-    minutes: float | None = None  # Train for about so long: how many epochs that are is tried first, and told.
-    keep_weights: Literal["full", "half", "none"] = "full"  # Whether the finished run keeps its model.
-    no_keep_weights: bool = False  # The same as --keep-weights none.
-    # Hold half of the validation images back, to certify a threshold above which at most this share of the answers is
-    # wrong, such as 0.05.
-    certify: float | None = None
-    # A finished run, or a model.safetensors: start from its weights, with a new head for the classes here.
-    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
-    freeze: bool = False  # Let only the head learn; --backbone-factor 0.1 lets the rest learn at a tenth of the rate.
+    # Also write curves for TensorBoard into the run directory.
+    log: Literal["none", "tensorboard"] = "none"
+    # Train for about this long; the number of epochs is estimated first.
+    minutes: OptionalFloat = None
+    # Precision in which the finished run keeps its model, or none to keep no model.
+    keep_weights: Literal["full", "half", "none"] = "full"
+    no_keep_weights: Switch = False  # The same as --keep-weights none.
+    # Certify a threshold above which at most this share of the answers is wrong, such as 0.05.
+    # Half of the validation images are held back for this.
+    certify: OptionalFloat = None
+    # Start from the weights of this finished run or model.safetensors, with a new last layer.
+    from_run: Annotated[
+        Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")
+    ] = None
+    # Train the last layer only. (--backbone-factor 0.1 trains the rest at a tenth of the rate.)
+    freeze: Switch = False
 
     def named_experiment(self, seed: int) -> "Experiment":
-        """The Experiment of what is named, with what only this command can ask for."""
+        """Return the Experiment, with what only this command can set."""
         from socrates.predictor import model_file, read_file, weights_hash
 
-        made = super().named_experiment(seed)
-        start = weights_hash(read_file(model_file(self.start))[1]) if self.start else ""
-        if self.freeze and self.backbone_factor:
-            raise ValueError("--freeze lets all but the head learn at no rate: leave --backbone-factor out")
-        how = replace(made.optimization, backbone_factor=0.0) if self.freeze else made.optimization
-        return replace(made, certify=self.certify, start=start, optimization=how)
+        experiment = super().named_experiment(seed)
+        start = weights_hash(read_file(model_file(self.from_run))[1]) if self.from_run else ""
+        optimization = experiment.optimization
+        if self.freeze:
+            if self.backbone_factor:
+                raise ValueError("--freeze trains the last layer only: leave --backbone-factor out")
+            optimization = replace(optimization, backbone_factor=0.0)
+        return replace(experiment, certify=self.certify, start=start, optimization=optimization)
 
 
 @dataclass
 class Evaluate:
-    """Compute every metric of a run from its saved logits: no data, no model."""
+    """Compute every metric of a run from its saved logits, without data or model.
 
-    run: RunFolder  # A run directory.
-    epoch: int | None = None  # A kept epoch, instead of the chosen one.
+    Example: socrates evaluate runs/NAME
+    """
+
+    run: RunFolder  # Run directory.
+    # Epoch to evaluate, instead of the chosen one. Its logits must have been kept.
+    epoch: OptionalInt = None
 
 
 @dataclass
 class Show:
-    """Show a run: what was asked for, how far it came, its results, and the command that repeats it."""
+    """Show the settings, progress and results of a run, and the command that repeats it.
 
-    run: RunFolder  # A run directory.
+    Example: socrates show runs/NAME
+    """
+
+    run: RunFolder  # Run directory.
 
 
 @dataclass(kw_only=True)
-class Model:
+class ModelOptions:
     """A trained model, and how its outputs are read."""
 
-    run: RunFolder  # A finished run, or a model.safetensors.
-    # Of those that were fitted, or none: readout for models with an unknown class, else temperature, if not given.
-    scaler: str | None = None
-    reading: Literal["answer", "abstain", "renormalize", "spread"] | None = None  # Of the unknown class.
-    trust_code: bool = False  # Import the code of a model that is not ours.
+    run: RunFolder  # Directory of a finished run, or a model.safetensors file.
+    # One of the fitted scalers, or none. Without it: readout for models with an unknown class,
+    # temperature for others.
+    scaler: OptionalText = None
+    # What happens to the probability of the unknown class: it counts as an answer (answer), is
+    # left out (abstain), is left out and the others are rescaled (renormalize), or is shared
+    # equally among the classes (spread). Without it: as when the model was saved.
+    reading: Annotated[ReadingChoice | None, UNSET] = None
+    trust_code: Switch = False  # Import the code of a model that is not part of this package.
 
 
 @dataclass(kw_only=True)
-class Predict(Model):
-    """Predict images: names, confidences, and which of them the model answers.
+class Predict(ModelOptions):
+    """Classify images: show the class, the confidence, and whether the model answers or abstains.
 
-    Files that cannot be read are listed at the end; the others are done.
+    Files that cannot be read are listed at the end; all others are predicted.
+
+    Example: socrates predict runs/NAME photos --out predictions.csv
     """
 
-    # Image files, folders with all below them, or patterns such as 'new/*.png'.
-    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGES ...")]
-    out: Path | None = None  # A .csv, .jsonl or .parquet file for all predictions; without it the first are shown.
-    risk: float | None = None  # Answer only where at most this share of the answers is wrong, by a certificate.
-    # Labelled images, a sub-folder for each class, that neither trained the model nor chose its epoch nor fitted its
-    # scaler: they certify the risk.
-    calibrate: Path | None = None
-    delta: float = 0.1  # The probability, over the labelled images, that the certificate does not hold.
-    batch_size: int = 256  # Images at once.
-    device: str = "cpu"  # Where the model runs: cpu, cuda, mps.
+    # Image files, folders, or patterns such as 'new/*.png'.
+    images: Annotated[tuple[str, ...], tyro.conf.Positional, positional("IMAGES ...")]
+    # Write all predictions to this .csv, .jsonl or .parquet file. Without it: show the first ones.
+    out: OptionalPath = None
+    # Answer only where a certificate guarantees that at most this share of the answers is wrong.
+    risk: OptionalFloat = None
+    # Labeled images for the certificate, in one sub-folder per class. They must be new to the
+    # model: not used to train it, to choose its epoch or to fit its scaler.
+    calibrate: OptionalPath = None
+    # Probability, over the labeled images, that the certificate does not hold.
+    delta: float = 0.1
+    batch_size: int = 256  # Number of images at a time.
+    device: Text = "cpu"  # Where the model runs: cpu, cuda or mps.
 
 
 @dataclass(kw_only=True)
-class Export(Model):
-    """Write a model as one file for other programs, with a card that tells what it is."""
+class Export(ModelOptions):
+    """Write a model as one file for other programs, with a model card that describes it.
+
+    Example: socrates export runs/NAME --out classifier.onnx
+    """
 
     format: Literal["onnx", "torch"] = "onnx"  # An ONNX file, or a program of torch.export.
-    out: Path | None = None  # The file; model.onnx or model.pt2 in the run's folder if not given.
+    # File to write. Without it: model.onnx or model.pt2 in the folder of the model.
+    out: OptionalPath = None
 
 
 @dataclass(kw_only=True)
-class Audit:
-    """Judge predictions on disk, whatever made them: can their confidence be trusted, and what would make it better?
+class AuditOptions:
+    """Judge predictions on disk: can their confidence be trusted, and what would improve it?
 
-    Files are Parquet (or a folder of parts), CSV, JSON lines, NPZ or NPY, with a label and either probabilities or
-    logits of each class, or confidence and correctness; several files are compared row by row. The page says how each
-    was understood, and options say it better. Exit status 1 where --fail-above or --fail-if-miscalibrated finds a
-    reason.
+    The predictions may come from any framework. Files are Parquet (or a folder of parts), CSV,
+    JSON lines, NPZ or NPY, with a label and either probabilities or logits of each class, or
+    confidence and correctness. Several files are compared row by row. The page shows how each file
+    was read; use the options to correct that. The exit status is 1 if a limit of --fail-above or
+    --fail-if-miscalibrated is exceeded.
+
+    Example: socrates audit predictions.csv --label-column diagnosis --columns healthy ill
     """
 
-    # Predictions: the column of labels is called label or true_label, those of probabilities p0, p1, ... or as the
-    # classes are; docs/audit.md lists all names.
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
-    labels: Path | None = None  # Labels in a file of their own: NPY, TXT or a CSV of one column.
-    out: Path | None = None  # Where the page goes; a folder in audit if not given, and nowhere with --json.
-    group: tuple[str, ...] = ()  # Columns whose values are looked at one by one.
-    kind: Literal["probabilities", "logits", "confidence"] | None = None  # What the values are, if not as found.
-    label_column: str | None = None  # The column of the true class, if not as found.
-    columns: tuple[str, ...] = ()  # The columns of the classes in their order, if not as found.
-    classes: tuple[str, ...] = ()  # The names of the classes in the order of their columns, if not as found.
-    weight: str | None = None  # The column of the weights of the rows.
-    # Whether the last column is belief in unknown, if not as found.
-    unknown: Literal["yes", "no"] | None = None
-    reading: Literal["answer", "abstain", "renormalize", "spread"] = "renormalize"  # Of that column.
-    risk: float = 0.05  # The share of wrong answers that a certified threshold allows.
-    delta: float = 0.1  # The probability that the certificate does not hold.
+    # Files of predictions. The label column is named label or true_label, and the columns of
+    # probabilities p0, p1, ... or after the classes; docs/audit.md lists all names.
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional, positional("FILE ...")]
+    labels: OptionalPath = None  # Labels in a separate file: NPY, TXT or a CSV of one column.
+    # Folder of the page. Without it: a folder below audit, or none with --json.
+    out: OptionalPath = None
+    group: Texts = ()  # Columns that divide the rows into groups. Each group is judged, too.
+    # What the values are. Without it: detected from the file.
+    kind: Annotated[Literal["probabilities", "logits", "confidence"] | None, UNSET] = None
+    # Column of the true class. Without it: detected from the file.
+    label_column: OptionalText = None
+    # Columns of the classes, in order. Without it: detected from the file.
+    columns: Texts = ()
+    # Names of the classes, in the order of their columns. Without it: detected from the file.
+    classes: Texts = ()
+    weight: OptionalText = None  # Column with the weights of the rows.
+    # Whether the last column is the unknown class. Without it: detected from the file.
+    unknown: Annotated[Literal["yes", "no"] | None, UNSET] = None
+    # What happens to the probability of the unknown class: it counts as an answer (answer), is
+    # left out (abstain), is left out and the others are rescaled (renormalize), or is shared
+    # equally among the classes (spread).
+    reading: ReadingChoice = "renormalize"
+    risk: float = 0.05  # Share of wrong answers that a certified threshold allows.
+    delta: float = 0.1  # Probability that the certificate does not hold.
     num_bins: int = 15  # Bins of the calibration errors.
-    sample: int = 200_000  # Rows, at most, for what cannot be done in one pass: intervals, tests, scalers.
-    seed: int = 0  # Which rows those are.
-    workers: int | None = None  # Processes that read the parts of a file; as many as there are cores for large ones.
-    engine: Literal["local", "ray"] = "local"  # Where they are: on this machine, or on those of a Ray cluster.
-    address: str | None = None  # Of the Ray cluster, such as auto; one of its own on this machine if not given.
-    strict: bool = False  # Take the first bad row for an error, instead of leaving bad rows out.
-    json: bool = False  # Print one JSON object, alone, on standard output.
-    fail_above: tuple[str, ...] = ()  # Limits such as ece=0.05: exit status 1 if a file is above.
-    fail_if_miscalibrated: float | None = None  # A level such as 0.01: exit status 1 if the test's p is below it.
-    title: str = "Socrates audit"  # The heading of the page.
+    # Largest number of rows to keep in memory, for intervals, tests and scalers.
+    sample: int = 200_000
+    seed: int = 0  # Seed for the choice of these rows.
+    # Number of processes that read parts of a file. Without it: one per core for large files.
+    workers: OptionalInt = None
+    # Where these processes run: on this machine, or on the machines of a Ray cluster.
+    engine: Literal["local", "ray"] = "local"
+    # Address of the Ray cluster, such as auto. Without it: a new cluster on this machine.
+    address: OptionalText = None
+    strict: Switch = False  # Stop with an error at the first bad row, instead of skipping bad rows.
+    json: Switch = False  # Print one JSON object, and nothing else, on standard output.
+    fail_above: Texts = ()  # Limits such as ece=0.05. The exit status is 1 if a file exceeds one.
+    # Level such as 0.01. The exit status is 1 if the p-value of the calibration test is below it.
+    fail_if_miscalibrated: OptionalFloat = None
+    title: Text = "Socrates audit"  # Heading of the page.
 
     @property
     def as_read(self) -> dict[str, Any]:
-        """How files are read, in the words of `open_predictions`."""
+        """Return how files are read, as keywords of `open_predictions`."""
         names = ("labels", "kind", "label_column", "columns", "classes", "weight")
         unknown = None if self.unknown is None else self.unknown == "yes"
-        return {"groups": self.group, "unknown": unknown, **{name: getattr(self, name) for name in names}}
+        shared = {name: getattr(self, name) for name in names}
+        return {"groups": self.group, "unknown": unknown, **shared}
 
     @property
     def as_measured(self) -> dict[str, Any]:
-        """How they are measured, in the words of `measure`."""
+        """Return how files are measured, as keywords of `measure`."""
         names = ("sample", "seed", "num_bins", "strict", "reading", "engine", "address")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass
 class List:
-    """Show the data sets, models and methods with their options and defaults."""
+    """List the data sets, models and methods, with their options and defaults."""
 
 
 @dataclass(kw_only=True)
 class Tune(Named, ManyRuns):
-    """Search hyperparameters: train candidates with several seeds, and choose one on validation data.
+    """Search hyperparameters: train candidates with several seeds, choose one on validation data.
 
-    Without --grid and --trials the candidates are the paper's grid for that method. The choice is the point of the
-    Pareto front of error and ECE that is nearest to the origin, as --rule measures it; ties go by class-wise ECE.
-    Options given by their names (--gamma 2 --width 16 --batch-size 64) are fixed, not searched.
-    The same command again continues a stopped study; finished runs are never repeated.
+    Without --grid and --trials, the candidates are the paper's grid for the method. The choice is
+    the point of the Pareto front of error and ECE that is nearest to the origin, measured by
+    --rule; class-wise ECE breaks ties. Options that are set by name (--gamma 2 --width 16
+    --batch-size 64) are fixed, not searched. The same command continues a study that was stopped;
+    finished runs are never repeated.
+
+    Example: socrates tune digits mlp socrates --grid gamma=1,2 alpha=0.9,0.99 --seeds 1-3
     """
 
-    # Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128: options of the method or the model, or
-    # batch_size, learning_rate, epochs.
-    grid: tuple[str, ...] = ()
-    # Let optuna propose so many candidates within the grid's range, instead of trying every combination.
-    trials: int | None = None
-    # What is near to the origin. l1: error + ECE. scaled: the straight distance, both axes scaled to the candidates'
-    # range. ece: ECE alone. The same command with another rule chooses anew and trains nothing.
-    rule: Literal["l1", "scaled", "ece"] = "l1"
-    seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
-    keep_every: int = 0  # Keep logits at these epochs too; only those of the last epoch if 0.
-    dry_run: bool = False  # Only list the candidates, and about how long they take here.
+    # Values to try, such as gamma=1,2,3 alpha=0.9,0.99 batch_size=64,128. They are options of the
+    # method or the model, or batch_size, learning_rate and epochs.
+    grid: Texts = ()
+    # Let optuna propose this many candidates within the grid's range, instead of trying every
+    # combination.
+    trials: OptionalInt = None
+    # Distance to the origin. l1: error + ECE. scaled: Euclidean distance, both axes scaled to the
+    # candidates' range. ece: ECE alone. The same command with another rule chooses again, and
+    # trains nothing.
+    rule: RuleChoice = "l1"
+    seeds: Text = "1-5"  # Seeds such as 1-5, or 1,3,7, or 4.
+    # Also keep the logits of every epoch that is a multiple of this; 0 keeps the last epoch's only.
+    keep_every: int = 0
+    dry_run: Switch = False  # Only list the candidates, and estimate their time.
 
 
 @dataclass(kw_only=True)
-class Sweep(Training, ManyRuns):
+class Sweep(TrainingOptions, ManyRuns):
     """Train any list of experiments on all cores, and show their results.
 
-    Either FILE.py, which defines `experiments`, a list of socrates.experiment.Experiment or a function that returns
-    one; or every combination of --datasets, --models, --methods and --seeds. A method or model may carry options
-    after a colon, NAME:OPTION=VALUE,OPTION=VALUE, for example: --methods ce focal:gamma=2 socrates:gamma=1,alpha=0.99
-    socrates:no-beta socrates:no-beta:gamma=2 --models mlp:width=64. The same command again continues.
+    Combine --datasets, --models, --methods and --seeds. Options of a method or model follow a
+    colon, NAME:OPTION=VALUE,OPTION=VALUE; some names have a colon, too, as in
+    socrates:no-beta:gamma=2. Or pass FILE.py, which defines `experiments`: a list of
+    socrates.experiment.Experiment, or a function that returns one. The same command continues a
+    study that was stopped.
+
+    Example: socrates sweep --models mlp:width=64 --methods ce focal:gamma=2 socrates --seeds 1-3
     """
 
-    # A Python file that defines `experiments`.
-    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.py")] = ""
-    datasets: tuple[str, ...] = ("digits",)  # Names of data sets, or folder:PATH, or npz:PATH.
-    models: tuple[str, ...] = ("mlp",)  # Architectures, with options after a colon.
-    methods: tuple[str, ...] = ()  # Methods, with options after a colon.
-    seeds: str = "1-5"  # Such as 1-5, or 1,3,7, or 4.
-    dry_run: bool = False  # Only list the runs, and about how long they take here.
+    # Python file that defines `experiments`.
+    file: Annotated[str, tyro.conf.Positional, positional("FILE.py", hint="")] = ""
+    # Names of data sets, folder:PATH or npz:PATH.
+    datasets: Annotated[Texts, tyro.conf.arg(help_behavior_hint="(default: digits)")] = ("digits",)
+    # Architectures, with options after a colon.
+    models: Annotated[Texts, tyro.conf.arg(help_behavior_hint="(default: mlp)")] = ("mlp",)
+    methods: Texts = ()  # Training methods, with options after a colon.
+    seeds: Text = "1-5"  # Seeds such as 1-5, or 1,3,7, or 4.
+    dry_run: Switch = False  # Only list the runs, and estimate their time.
 
 
 @dataclass
 class Report:
-    """Compare runs: one page to look at, tables for Markdown, LaTeX and spreadsheets, figures as PDF and PNG.
+    """Compare runs: one page to look at, tables, and figures as PDF and PNG.
 
-    Reads run directories only; unfinished and damaged ones are listed and left out.
+    Tables are written as Markdown, LaTeX and CSV. Only run directories are read; unfinished and
+    damaged ones are listed and left out.
+
+    Example: socrates report runs --out report --width column
     """
 
-    # Run directories, or folders that hold them at any depth.
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUNS ...")] = (Path("runs"),)
-    out: Path = Path("report")  # Where the report goes.
-    title: str = "Socrates report"  # The heading of the page.
-    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
-    width: Literal["column", "text", "full"] = "full"
+    # Run directories, or folders that contain them at any depth.
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, positional("RUNS ...", "(default: runs)")
+    ] = (Path("runs"),)
+    out: Path = Path("report")  # Folder of the report.
+    title: Text = "Socrates report"  # Heading of the page.
+    # Printed width of the figures: a column (3.25 inches), the text (5.5) or a full page (7.2).
+    width: WidthChoice = "full"
 
 
 @dataclass(kw_only=True)
 class Reproduce(ManyRuns):
     """Make tables and figures of the paper: train the runs that are missing, then write them.
 
-    Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110, validation (the nine
-    tables); evolution, losses, pareto, transfer, reliability, evolution-grid, pareto-gamma-alpha, sat-unknown,
-    pareto-beta, pareto-ablation, unknown, test-pareto, posthoc-pareto, transfer-test-pareto (the figures); weight-norm
-    (a claim of section 3.3.1); or a number such as table1 or figure3; or tables, figures, all. The same command again
-    continues.
+    Names: test, posthoc, hyperparameters, gamma, alpha, beta, ablation-vgg16, ablation-resnet110,
+    validation (the nine tables); evolution, losses, pareto, transfer, reliability, evolution-grid,
+    pareto-gamma-alpha, sat-unknown, pareto-beta, pareto-ablation, unknown, test-pareto,
+    posthoc-pareto, transfer-test-pareto (the figures); weight-norm (a claim of section 3.3.1); a
+    number such as table1 or figure3; or tables, figures, all. The same command continues what was
+    stopped.
+
+    Example: socrates reproduce test pareto --seeds 1-2 --dry-run
     """
 
     # Tables and figures of the paper.
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME ...")]
-    setting: tuple[str, ...] = ()  # Settings such as cifar100-vgg16, instead of those the paper shows there.
-    # paper: its data, models and epochs. laptop: its methods, seeds and hyperparameter rules on little data with small
-    # models and few epochs, which is said on every output.
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, positional("NAME ...")]
+    # Settings such as cifar100-vgg16. Without it: those of the paper's table or figure.
+    setting: Texts = ()
+    # paper: the data, models and epochs of the paper; this takes GPUs. laptop: the same methods,
+    # seeds and hyperparameter rules with less data, smaller models and fewer epochs. Every output
+    # names its scale.
     scale: Literal["paper", "laptop"] = "laptop"
-    dataset: str = "digits"  # What the laptop scale is trained on: digits, or 2,000 images of another data set.
-    seeds: str = ""  # Such as 1-3, instead of the paper's.
-    # By which the tables name the best on the Pareto front. l1: error + ECE. scaled: the straight distance to the
-    # origin, both axes scaled to the candidates' range. ece: ECE alone.
-    rule: Literal["l1", "scaled", "ece"] = "l1"
-    # Train as the authors' code did where that decides printed numbers, instead of as the paper's text says.
-    as_released: bool = False
-    # Only tell the runs, about how long they take here, and their disk: of one table or figure in detail.
-    dry_run: bool = False
-    # How wide figures are printed: a column (3.25 inches), a text (5.5), or a full page (7.2).
-    width: Literal["column", "text", "full"] = "full"
-    out: Path = Path("runs/reproduce")  # Where runs, tables and figures go, in a folder named after the scale.
+    # Data of the laptop scale: digits, or 2,000 images of another data set.
+    dataset: Text = "digits"
+    # Seeds such as 1-3. Without it: those of the paper.
+    seeds: Annotated[Text, UNSET] = ""
+    # How tables choose the best point of the Pareto front. l1: error + ECE. scaled: Euclidean
+    # distance to the origin, both axes scaled to the candidates' range. ece: ECE alone.
+    rule: RuleChoice = "l1"
+    # Follow the authors' released code instead of the paper's text, where they differ and printed
+    # numbers depend on it.
+    as_released: Switch = False
+    # Only list the runs, and estimate their time and disk space; in detail for a single table or
+    # figure.
+    dry_run: Switch = False
+    # Printed width of the figures: a column (3.25 inches), the text (5.5) or a full page (7.2).
+    width: WidthChoice = "full"
+    # Folder of runs, tables and figures; each scale has its own folder in it.
+    out: Path = Path("runs/reproduce")
 
 
 def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], None]]:
-    """The options of a command, and the function of a module here that carries it out."""
+    """Return the options of a command, and the function of a module here that carries it out."""
     return kind, lambda options: getattr(import_module(f".{module}", __package__), name)(options)
 
 
@@ -273,7 +377,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "train": command(Train, "runs", "run_train"),
     "predict": command(Predict, "use", "run_predict"),
     "export": command(Export, "use", "run_export"),
-    "audit": command(Audit, "audit", "run_audit"),
+    "audit": command(AuditOptions, "audit", "run_audit"),
     "evaluate": command(Evaluate, "runs", "run_evaluate"),
     "show": command(Show, "runs", "run_show"),
     "list": command(List, "runs", "run_list"),
@@ -282,10 +386,3 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "report": command(Report, "report", "run_report"),
     "reproduce": command(Reproduce, "report", "run_reproduce"),
 }
-
-
-def overview() -> str:
-    """Each command with the first line of what it says of itself."""
-    firsts = {name: (inspect.getdoc(kind) or "").splitlines()[0] for name, (kind, _) in COMMANDS.items()}
-    lines = [in_lines(f"  {name:12s}{first}", indent=14 * " ") for name, first in firsts.items()]
-    return "\n".join(["usage: socrates COMMAND ...", "", *lines, "", "socrates COMMAND --help tells more."])

@@ -1,9 +1,8 @@
-"""Options that commands share, and those that methods, models and data sets bring; to an Experiment and back."""
+"""Options that several commands share, and those that data sets, models and methods bring along."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 import shlex
@@ -13,202 +12,266 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from .output import console, in_lines
 
 if TYPE_CHECKING:
     from socrates.experiment import Experiment, Optimization, Value
 
+# How tyro reads every command: no `--option None`, no `--no-option` beside a switch.
+PLAIN = (tyro.conf.DisallowNone, tyro.conf.FlagCreatePairsOff)
+# The help of these says in words what happens without them, so no "(default: None)" follows it.
+UNSET = tyro.conf.arg(help_behavior_hint="")
+Switch = Annotated[bool, UNSET]
+OptionalInt = Annotated[int | None, UNSET]
+OptionalFloat = Annotated[float | None, UNSET]
+OptionalPath = Annotated[Path | None, UNSET]
+OptionalText = Annotated[str | None, tyro.conf.arg(metavar="TEXT", help_behavior_hint="")]
+Texts = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT ...", help_behavior_hint="")]
+Text = Annotated[str, tyro.conf.arg(metavar="TEXT")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-POSITIONAL = ("dataset", "model", "method", "run", "runs", "file", "names", "images", "files")
-SPELT = {"momentum": "sgd-momentum", "start": "from"}  # --momentum is an option of some methods
-SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")  # of an Experiment, besides its parts
-OF_PART = "option_"  # begins the field of an option that a method, model or data set brings
+ReadingChoice = Literal["answer", "abstain", "renormalize", "spread"]
+
+# The fields of an Experiment that are options of a command, besides its parts.
+SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")
 
 
 @dataclass(kw_only=True)
-class Where:
-    """Where runs go, and what trains them."""
+class PlaceOptions:
+    """The folders of runs and data, and the device that trains."""
 
-    out: Path = Path("runs")  # Where run directories go.
-    data: Path | None = None  # The data folder; SOCRATES_DATA, or a cache folder, if not given.
-    device: str = "cpu"  # A Lightning Fabric accelerator for every process: cpu, auto, cuda, mps.
+    out: Path = Path("runs")  # Folder of the run directories.
+    # Folder of the data sets. Without it: the environment variable SOCRATES_DATA, or a cache
+    # folder.
+    data: OptionalPath = None
+    device: Text = "cpu"  # Lightning Fabric accelerator of every process: cpu, auto, cuda or mps.
 
 
 @dataclass(kw_only=True)
-class ManyRuns(Where):
-    """The same for several runs at once."""
+class ManyRuns(PlaceOptions):
+    """The folders of several runs, and the processes that train them at the same time."""
 
-    processes: int | None = None  # Runs at once; as many as there are cores, or GPUs, if not given.
-    engine: Literal["local", "ray"] = "local"  # What trains them: processes here, or the machines of a Ray cluster.
-    address: str | None = None  # Of the Ray cluster, such as auto; one of its own on this machine if not given.
-    per_gpu: int = 1  # Runs that share a GPU.
-    keep_weights: Literal["full", "half", "none"] = "none"  # Whether finished runs keep their models.
+    processes: OptionalInt = None  # Number of runs at a time. Without it: one per core, or per GPU.
+    # What trains the runs: processes on this machine, or the machines of a Ray cluster.
+    engine: Literal["local", "ray"] = "local"
+    # Address of the Ray cluster, such as auto. Without it: a new cluster on this machine.
+    address: OptionalText = None
+    per_gpu: int = 1  # Number of runs that share a GPU.
+    # Precision in which finished runs keep their models, or none to keep no models.
+    keep_weights: Literal["full", "half", "none"] = "none"
 
     @property
-    def told_of_weights(self) -> str:
-        """What is not there, and how to get it."""
-        return " (without models: --keep-weights full keeps them)" if self.keep_weights == "none" else ""
+    def weights_hint(self) -> str:
+        """Return how to keep the models, if the runs keep none."""
+        if self.keep_weights != "none":
+            return ""
+        return " (without models: --keep-weights full keeps them)"
 
     @property
     def place(self) -> dict[str, Any]:
-        """As the engine spells it."""
+        """Return these options as the keywords of the engines."""
         names = ("processes", "keep_weights", "engine", "address", "per_gpu")
-        return {"data_root": self.data, "accelerator": self.device} | {name: getattr(self, name) for name in names}
+        shared = {name: getattr(self, name) for name in names}
+        return {"data_root": self.data, "accelerator": self.device, **shared}
 
 
 @dataclass(kw_only=True)
-class Training:
-    """How runs are trained, besides the options of what is trained."""
+class TrainingOptions:
+    """The options of training that do not belong to a data set, a model or a method."""
 
-    # How the learning rate goes: as in the paper, or in one cycle, which is usual for small models and own images.
-    recipe: Literal["paper", "one-cycle"] | None = None
-    epochs: int | None = None  # Instead of the data set's usual number.
-    batch_size: int | None = None  # Instead of the usual size.
-    learning_rate: float | None = None  # Instead of the usual rate.
-    backbone_factor: float | None = None  # Of the rate for all but the head, for transfer learning.
-    momentum: Annotated[float | None, tyro.conf.arg(name=SPELT["momentum"])] = None  # Of SGD.
-    weight_decay: float | None = None  # Of SGD.
-    halve_every: int | None = None  # Epochs after which the rate is halved, again and again.
-    milestones: tuple[int, ...] | None = None  # Epochs at which the rate is halved, instead.
-    num_train: int | None = None  # Take a stratified subset of the training data.
+    # Schedule of the learning rate: as in the paper, or one cycle. Without it: one cycle for small
+    # models and your own images, the paper's otherwise.
+    recipe: Annotated[Literal["paper", "one-cycle"] | None, UNSET] = None
+    epochs: OptionalInt = None  # Number of epochs. Without it: what is usual for the data set.
+    batch_size: OptionalInt = None  # Samples per step. Without it: what is usual for the recipe.
+    # Largest learning rate of the schedule. Without it: what is usual for the recipe.
+    learning_rate: OptionalFloat = None
+    # Multiply the learning rate of all layers but the last by this, for transfer learning.
+    backbone_factor: OptionalFloat = None
+    sgd_momentum: OptionalFloat = None  # Momentum of SGD. Without it: what is usual.
+    weight_decay: OptionalFloat = None  # Weight decay of SGD. Without it: what is usual.
+    halve_every: OptionalInt = None  # Halve the learning rate after this many epochs, repeatedly.
+    # Halve the learning rate at these epochs instead.
+    milestones: Annotated[
+        tuple[int, ...] | None, tyro.conf.arg(metavar="INT ...", help_behavior_hint="")
+    ] = None
+    # Scale gradients with a larger norm down to this one; 0 turns this off. Without it: 1 for one
+    # cycle with batches below 64, off otherwise.
+    clip_norm: OptionalFloat = None
+    num_train: OptionalInt = None  # Train on a stratified subset of this many samples.
     num_bins: int = 15  # Bins of the calibration metrics; the paper's recipes use 10.
-    keep_every: int = 25  # Logits of val and test are kept at these epochs, and at the last.
-    # A Lightning Fabric precision: 32-true (or 32), bf16-mixed, 16-mixed, bf16-true, 16-true or 64-true.
-    precision: str = "32-true"
-    # Which epoch's model is kept and evaluated: the last, or the best on validation data by this number; refinement is
-    # the NLL after temperature scaling.
+    # Keep the validation and test logits of every epoch that is a multiple of this, and of the
+    # last epoch.
+    keep_every: int = 25
+    # Lightning Fabric precision: 32-true (or 32), 64-true, 16-true, 16-mixed, bf16-true or
+    # bf16-mixed.
+    precision: Text = "32-true"
+    # Which epoch's model is kept and evaluated: the last one, or the one with the best value of
+    # this metric on validation data. Refinement is the NLL after temperature scaling.
     choose: Literal["last", "refinement", "nll", "ece", "accuracy"] = "last"
 
     def optimization(self, dataset: str, model: str, method: str) -> Optimization:
-        """The usual settings for what is trained, with the changes that are asked for."""
+        """Return the usual optimization for these parts, changed by the options that are set."""
         from socrates.data import num_training_images
-        from socrates.experiment import usual_optimization
+        from socrates.experiment import usual_optimization, with_batch_size
 
-        recipe = self.recipe or ("paper" if self.halve_every or self.milestones else None)
-        images = self.num_train or num_training_images(dataset)
-        usual = usual_optimization(dataset, model, method, images, recipe)
-        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(usual)}
-        return dataclasses.replace(usual, **{name: value for name, value in given.items() if value is not None})
+        recipe = self.recipe
+        if recipe is None and (self.halve_every or self.milestones):
+            recipe = "paper"
+        num_images = self.num_train or num_training_images(dataset)
+        usual = usual_optimization(dataset, model, method, num_images, recipe)
+        usual = with_batch_size(usual, self.batch_size or usual.batch_size)
+        changes = {
+            item.name: getattr(self, option_name(item.name)) for item in dataclasses.fields(usual)
+        }
+        changes = {name: value for name, value in changes.items() if value is not None}
+        return dataclasses.replace(usual, **changes)
 
     def experiment(self, dataset: Any, model: Any, method: Any, seed: int) -> Experiment:
-        """The Experiment of these parts."""
+        """Return the resolved Experiment of these parts."""
         from socrates.experiment import Experiment, resolve
 
         settings = {name: getattr(self, name) for name in SETTINGS}
         optimization = self.optimization(dataset.name, model.name, method.name)
-        return resolve(Experiment(dataset, model, method, seed, **settings, optimization=optimization))
+        return resolve(
+            Experiment(dataset, model, method, seed, **settings, optimization=optimization)
+        )
 
 
 @dataclass(kw_only=True)
-class Named(Training):
-    """What is trained, in three words; the options of each of them are options of the command."""
+class Named(TrainingOptions):
+    """The data set, the model and the method; their options are options of the command."""
 
-    # A data set: see `socrates list`; or your own images, folder:PATH (a sub-folder for each class), npz:PATH.
+    # A data set of `socrates list`, or your own images: folder:PATH (one sub-folder per class) or
+    # npz:PATH.
     dataset: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DATASET")]
-    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]  # An architecture, or module:attribute.
-    method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]  # How to train, or module:attribute.
+    # An architecture of `socrates list`, module:attribute or file.py:attribute.
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
+    # A training method of `socrates list`, module:attribute or file.py:attribute.
+    method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
 
-    def given(self) -> dict[str, dict[str, Value]]:
-        """The options that were given, by the part that they belong to."""
-        found: dict[str, dict[str, Value]] = {part: {} for part in packages()}
-        for option, (part, default) in options_of(self).items():
-            text = getattr(self, OF_PART + option, None)
-            if text is not None:
-                found[part][option] = read(option, text, default)
-        return found
+    def part_options(self) -> dict[str, dict[str, Value]]:
+        """Return the options that were set, by the part that they belong to."""
+        chosen: dict[str, dict[str, Value]] = {}
+        for part in packages():
+            options = getattr(self, f"{part}_options", None)
+            values = vars(options) if options else {}
+            chosen[part] = {name: value for name, value in values.items() if value is not None}
+        return chosen
 
     def named_experiment(self, seed: int) -> Experiment:
-        """The Experiment of what is named."""
+        """Return the resolved Experiment of the three parts and their options."""
         from socrates.experiment import Part
 
-        parts = {part: Part(getattr(self, part), **options) for part, options in self.given().items()}
+        parts = {
+            part: Part(getattr(self, part), **options)
+            for part, options in self.part_options().items()
+        }
         return self.experiment(**parts, seed=seed)
 
 
 def parse(kind: type, words: Sequence[str], prog: str) -> Any:
-    """The options of a command; one that is not there is answered with the nearest one that is."""
+    """Read the options of a command; what cannot be read ends it with an explanation."""
     if issubclass(kind, Named):
-        kind = with_options(kind, words)
-    words = ["--help"] if {"-h", "--help"} & set(words) else words
+        kind = with_part_options(kind, words)
+    if {"-h", "--help"} & {*words}:
+        words = ["--help"]  # tyro leaves arguments out of the help that it has read before
+    # Indented, because tyro joins lines that begin with a letter.
+    description = in_lines(inspect.getdoc(kind) or "", indent="  ")
     try:
-        told = in_lines(inspect.getdoc(kind) or "", indent="  ")  # lines that begin with a letter would be joined
-        options, rest = tyro.cli(kind, args=list(words), prog=prog, description=told, return_unknown_args=True)
+        return tyro.cli(kind, args=list(words), prog=prog, description=description, config=PLAIN)
     except BrokenPipeError:
-        console.on_broken_pipe()  # whoever reads the help has seen enough, as `head` does: this ends quietly
+        console.on_broken_pipe()  # `socrates train --help | head` ends quietly
         raise
-    if rest and not rest[0].startswith("-"):
-        raise ValueError(f"{rest[0]!r} was not expected here: see {prog} --help")
-    if rest:
-        word, known = rest[0].partition("=")[0], flags(kind)
-        near = difflib.get_close_matches(word.strip("-"), [flag[2:] for flag in known], n=1)
-        hint = f", did you mean --{near[0]}? Choose" if near else ": choose"
-        raise ValueError(f"there is no option {word}{hint} from {', '.join(known)}")
-    return options
 
 
-def flags(kind: type) -> list[str]:
-    """The options of a command, as they are typed.
+def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
+    """Return the command with the options of the data set, model and method in the words.
 
-    >>> flags(Where)
-    ['--out', '--data', '--device']
+    Only they decide which options there are, so the words are read twice: first for the names.
     """
-    return [flag(item.name) for item in dataclasses.fields(kind) if item.name not in POSITIONAL]
-
-
-def flag(name: str) -> str:
-    """A field's option, as it is typed.
-
-    >>> flag("num_train"), flag("momentum"), flag("option_momentum")
-    ('--num-train', '--sgd-momentum', '--momentum')
-    """
-    return f"--{SPELT.get(name, name).removeprefix(OF_PART).replace('_', '-')}"
-
-
-def with_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
-    """The command with the options of the data set, model and method that the words name."""
-    plain = [word for word in words if word not in ("-h", "--help")]
+    without_help = [word for word in words if word not in ("-h", "--help")]
     try:
-        named, _ = tyro.cli(kind, args=plain, return_unknown_args=True, console_outputs=False)
+        named, _ = tyro.cli(
+            kind, args=without_help, return_unknown_args=True, console_outputs=False, config=PLAIN
+        )
     except SystemExit:
-        return kind  # not whole: it is parsed again, and says so
+        return kind  # something is missing or wrong, which the second reading explains
+    taken = {item.name for item in dataclasses.fields(kind)}
+    groups: list[tuple[str, Any, Any]] = []
+    for part in packages():
+        group = options_class(part, getattr(named, part), taken)
+        taken |= {item.name for item in dataclasses.fields(group)}
+        # the heading is "method options", the flag is --gamma, not --method.gamma
+        titled = Annotated[group, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name=part)]
+        groups.append((f"{part}_options", titled, dataclasses.field(default_factory=group)))
+    command = dataclasses.make_dataclass(kind.__name__, groups, bases=(kind,), kw_only=True)
+    command.__doc__ = kind.__doc__
+    command.__module__ = kind.__module__  # its source holds the help of the fields
+    return command
+
+
+def options_class(part: str, name: str, taken: set[str]) -> type:
+    """Return a dataclass of the options of one data set, model or method, without taken names."""
     from socrates.names import option_help
 
-    fields: list[tuple[str, Any, None]] = []
-    for option, (part, default) in options_of(named).items():
-        name = getattr(named, part)
-        meanings = option_help(packages()[part].factory(name))
-        about = tyro.conf.arg(
-            name=flag(OF_PART + option)[2:],
-            metavar={bool: "{true,false}", int: "INT", float: "FLOAT"}.get(type(default), "VALUE"),
-            help=f"{name}: {meanings.get(option, 'see its documentation')}",
-            help_behavior_hint="" if default is None else f"(default: {default})",
-        )
-        if flag(OF_PART + option) not in flags(kind):
-            fields.append((OF_PART + option, Annotated[str | None, about], None))
-    made = dataclasses.make_dataclass(kind.__name__, fields, bases=(kind,), kw_only=True)
-    made.__doc__, made.__module__ = kind.__doc__, kind.__module__  # whose source holds the help of its fields
-    return made
+    package = packages()[part]
+    meanings = option_help(package.factory(name))
+    options: list[tuple[str, Any, None]] = []
+    for option, default in package.options(name).items():
+        if option not in taken:
+            meaning = meanings.get(option, "see its documentation")
+            options.append((option, option_type(option, default, meaning), None))
+    group = dataclasses.make_dataclass(f"{part.title()}Options", options)
+    group.__doc__ = f"Options of {name}."
+    return group
+
+
+def option_type(name: str, default: Any, meaning: str) -> Any:
+    """Return how tyro reads and explains an option of a data set, model or method."""
+    metavars = {bool: "{true,false}", int: "INT", float: "FLOAT"}
+    spec = PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavars.get(type(default), "VALUE"),
+        instance_from_str=lambda words: read(name, words[0], default),
+        is_instance=lambda value: value is not None,
+        str_from_instance=lambda value: [str(value)],
+    )
+    hint = "" if default is None else f"(default: {default})"
+    return Annotated[Any, spec, tyro.conf.arg(help=meaning, help_behavior_hint=hint)]
 
 
 def packages() -> dict[str, Any]:
-    """Where the three words of a command are looked up."""
+    """Return the packages in which a method, a model and a data set are looked up.
+
+    An option that several of them have belongs to the first.
+    """
     from socrates import data, methods, models
 
     return {"method": methods, "model": models, "dataset": data}
 
 
-def options_of(named: Named) -> dict[str, tuple[str, Any]]:
-    """Every option of the three parts: whose it is, and its default; one that several know is that of the first."""
-    found: dict[str, tuple[str, Any]] = {}
-    for part, package in packages().items():
-        for option, default in package.options(getattr(named, part)).items():
-            found.setdefault(option, (part, default))
-    return found
+def option_name(field: str) -> str:
+    """Return the option of a field of Optimization: --momentum is an option of some methods.
+
+    >>> option_name("epochs"), option_name("momentum")
+    ('epochs', 'sgd_momentum')
+    """
+    return "sgd_momentum" if field == "momentum" else field
+
+
+def flag(name: str) -> str:
+    """Return an option as it is typed.
+
+    >>> flag("num_train")
+    '--num-train'
+    """
+    return f"--{name.replace('_', '-')}"
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Seeds as a list of numbers and ranges.
+    """Read seeds from a list of numbers and ranges.
 
     >>> parse_seeds("1-5"), parse_seeds("1,3,7"), parse_seeds("4")
     ((1, 2, 3, 4, 5), (1, 3, 7), (4,))
@@ -218,55 +281,87 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     """
     seeds: list[int] = []
     for word in text.split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-        if last < first:
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not numbers:
             raise ValueError(f"--seeds takes 1-5, or 1,3,7, or 4, got {text!r}")
-        seeds += range(first, last + 1)
+        seeds += numbers
     return tuple(dict.fromkeys(seeds))
 
 
 def read(name: str, text: str, default: Any) -> Value:
-    """A word of the command line in the type of the option's default; without one, a number if it is a number.
+    """Read the value of an option in the type of its default; without one, numbers as numbers.
 
-    >>> read("gamma", "2", 1.0), read("augment", "false", True), read("when", "true", "true"), read("x", "3", None)
-    (2.0, False, 'true', 3)
+    >>> read("gamma", "2", 1.0), read("augment", "false", True)
+    (2.0, False)
+    >>> read("when", "true", "true"), read("x", "3", None)
+    ('true', 3)
     """
     if isinstance(default, bool):
         if text.lower() not in ("true", "false"):
             raise ValueError(f"{name} must be true or false, got {text!r}")
         return text.lower() == "true"
     for kind in (int, float):
-        if default is None or isinstance(default, kind):
-            try:
-                return kind(text)
-            except ValueError:
-                if default is not None:
-                    raise ValueError(f"{name} must be a number like {default}, got {text!r}") from None
+        if default is not None and not isinstance(default, kind):
+            continue
+        try:
+            return kind(text)
+        except ValueError:
+            if default is not None:
+                raise ValueError(f"{name} must be a number like {default}, got {text!r}") from None
     return text
 
 
 def command_of(experiment: Experiment) -> str:
-    """The command line that trains this experiment.
+    """Return the command line that trains this experiment, with every version of the package.
 
     >>> from socrates.experiment import Experiment, Part
     >>> print(command_of(Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=3.0), seed=3)))
-    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128 --recipe paper
-    --num-bins 15 --keep-every 25 --precision 32-true --choose last
+    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128
+    --recipe paper --num-bins 15 --keep-every 25 --precision 32-true --choose last
     """
-    from socrates.experiment import usual_optimization
-
+    settings = {name: getattr(experiment, name) for name in (*SETTINGS, "certify")}
+    options: dict[str, Any] = {
+        **_changed_part_options(experiment),
+        "seed": experiment.seed,
+        **_changed_optimization(experiment),
+        **{name: value for name, value in settings.items() if value is not None},
+    }
+    if experiment.start:
+        options["from"] = "RUN"
     parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
-    usual = dataclasses.asdict(usual_optimization(*parts, recipe=experiment.optimization.recipe))
-    usual |= dict.fromkeys(("epochs", "batch_size", "recipe"))  # always told: they depend on the data, too
-    words: dict[str, Any] = {**experiment.changed("method"), **experiment.changed("model")}
-    words |= {**experiment.changed("dataset"), "seed": experiment.seed}
-    for name, value in dataclasses.asdict(experiment.optimization).items():
-        words |= {SPELT.get(name, name): value} if value != usual[name] else {}
-    told = {name: getattr(experiment, name) for name in (*SETTINGS, "certify")}
-    words |= {name: value for name, value in told.items() if value is not None}
-    words |= {"from": "RUN"} if experiment.start else {}
     command = ["socrates", "train", *parts]
-    for name, value in words.items():
-        command += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else (value,))]
+    for name, value in options.items():
+        values = value if isinstance(value, tuple) else (value,)
+        command += [flag(name), *map(str, values)]
     return shlex.join(command)
+
+
+def _changed_part_options(experiment: Experiment) -> dict[str, Any]:
+    """Return the options of the parts that differ from their defaults, today's or earlier ones."""
+    from socrates.experiment import NAMED_WITHOUT
+
+    earlier_defaults = NAMED_WITHOUT.get(experiment.method.name, {})
+    return {
+        **experiment.changed("method", **earlier_defaults),
+        **experiment.changed("method"),
+        **experiment.changed("model"),
+        **experiment.changed("dataset"),
+    }
+
+
+def _changed_optimization(experiment: Experiment) -> dict[str, Any]:
+    """Return the options of the optimization that differ from what is usual."""
+    from socrates.experiment import usual_clip_norm, usual_optimization
+
+    optimization = experiment.optimization
+    parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
+    usual = dataclasses.asdict(usual_optimization(*parts, recipe=optimization.recipe))
+    usual["clip_norm"] = usual_clip_norm(optimization.recipe, optimization.batch_size)
+    for name in ("epochs", "batch_size", "recipe"):
+        del usual[name]  # these depend on the data, too: the command always has them
+    options: dict[str, Any] = {}
+    for name, value in dataclasses.asdict(optimization).items():
+        if name not in usual or value != usual[name]:
+            options[option_name(name)] = value
+    return options

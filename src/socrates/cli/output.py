@@ -1,4 +1,4 @@
-"""What a person reads: lines that are never broken into several, nor taken for markup, whatever a path holds."""
+"""What the terminal shows: lines that are never wrapped or taken for markup."""
 
 import re
 import textwrap
@@ -7,14 +7,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment
-from rich.table import Column, Table
 from rich.text import Text
+
+from socrates.report.terminal import NamedTable, names, numbers
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class PlainConsole(Console):
-    """A console to which no name can give commands: characters that control a terminal or turn its text are shown.
+    """Print control characters, which names may hold, as replacement characters.
 
     >>> PlainConsole(width=40).print("a\x1b[2Jb", markup=False)
     a�[2Jb
@@ -30,29 +31,34 @@ errors = PlainConsole(highlight=False, stderr=True)
 
 
 def show(text: object, label: str = "", style: str = "bold") -> None:
-    """A line of the output; the label before it stands out."""
+    """Print a line on standard output; the label before it stands out."""
     console.print(Text.assemble((label, style), str(text)), soft_wrap=True)
 
 
 def complain(text: str, label: str = "error: ", style: str = "bold red") -> None:
-    """A line beside the output."""
+    """Print a line on standard error; the label before it stands out."""
     errors.print(Text.assemble((label, style), text), soft_wrap=True)
 
 
-def table_of(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
-    """A table without rows yet: columns of words, then columns of numbers."""
-    columns = [Column(head, overflow="fold") for head in words]
-    columns += [Column(head, justify="right", no_wrap=True) for head in numbers]
-    return Table(*columns, title=Text(title), box=None, padding=(0, 2, 0, 0))
+def table_of(
+    title: str, words: tuple[str, ...], figures: tuple[str, ...], remarks: tuple[str, ...] = ()
+) -> NamedTable:
+    """Return an empty table: columns that name the rows, then numbers, then remarks."""
+    columns = [*names(*words), *numbers(*figures), *names(*remarks)]
+    return NamedTable(columns, len(words), title=Text(title) if title else None)
 
 
-def in_lines(text: str, indent: str = "") -> str:
-    """Paragraphs in lines that fit the terminal; all lines but the first of each begin with the indent.
+def in_lines(text: str, indent: str = "", width: int | None = None) -> str:
+    """Wrap paragraphs to the width, by default that of the terminal.
 
-    >>> console.width = 20
-    >>> print(in_lines("- one two three four five", indent="  "))
+    All lines of a paragraph but the first get the indent.
+
+    >>> print(in_lines("- one two three four five", indent="  ", width=20))
     - one two three four
       five
     """
-    width = max(20, console.width)
-    return "\n\n".join(textwrap.fill(part, width, subsequent_indent=indent) for part in text.split("\n\n"))
+    width = max(20, console.width if width is None else width)
+    return "\n\n".join(
+        textwrap.fill(part, width, subsequent_indent=indent, break_on_hyphens=False)
+        for part in text.split("\n\n")
+    )

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.markdown import Markdown
 from rich.text import Text
 
-from socrates.engine.studies.display import StudyDisplay
+from socrates.engine.display import StudyDisplay
 from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
 from socrates.quickstart import quickstart
 from socrates.report.answer import Answer, over_settings
 from socrates.report.figures.compose import Width
+from socrates.report.terminal import NamedMarkdown
 from socrates.report.write import Written, write_report
 
 from .commands import Quickstart, Report, Reproduce
@@ -22,25 +22,36 @@ from .output import console, show
 
 
 def run_report(options: Report) -> None:
-    """`socrates report`."""
+    """Carry out `socrates report`."""
     written = make_report(options.runs, options.out, options.title, options.width)
     show_answers(written.answers)
     show_written(written)
 
 
 def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "full") -> Written:
-    """The report of the runs below the roots, the paper's numbers beside ours where a setting matches."""
+    """Write the report of the runs below the roots, with the paper's numbers where they apply."""
     with console.status("reading runs") as status:
-        told = {"command": command_of, "published": published, "caveats": CAVEATS, "progress": status.update}
-        return write_report(roots, out, title=title, width=width, **told)
+        return write_report(
+            roots,
+            out,
+            command=command_of,
+            published=published,
+            caveats=CAVEATS,
+            title=title,
+            width=width,
+            progress=status.update,
+        )
 
 
 def show_answers(answers: Mapping[str, Answer]) -> None:
-    """What the report says first: all of it for one setting, the headlines of several."""
+    """Print the answer of the report: all of it for one setting, the headlines of several."""
     console.print()
-    for heading, one in answers.items():
-        console.print(Text(f"{heading}: {one.headline}" if len(answers) > 1 else one.headline, "bold"))
-        for sentence in (*one.sentences, one.verdict) if len(answers) == 1 else ():
+    for heading, answer in answers.items():
+        if len(answers) > 1:
+            console.print(Text(f"{heading}: {answer.headline}", "bold"))
+            continue
+        console.print(Text(answer.headline, "bold"))
+        for sentence in (*answer.sentences, answer.verdict):
             console.print(Text(sentence))
     if over := over_settings(answers):
         console.print(Text(over))
@@ -48,7 +59,7 @@ def show_answers(answers: Mapping[str, Answer]) -> None:
 
 
 def show_written(written: Written) -> None:
-    """Where the report is, and what is not in it."""
+    """Print where the report is, and what it leaves out."""
     for skipped in written.skipped[:10]:
         show(f"{skipped.directory}: {skipped.reason}", "left out: ", "yellow")
     if len(written.skipped) > 10:
@@ -58,10 +69,12 @@ def show_written(written: Written) -> None:
 
 
 def run_quickstart(options: Quickstart) -> None:
-    """`socrates quickstart`."""
+    """Carry out `socrates quickstart`."""
     options.out.mkdir(parents=True, exist_ok=True)
     quickstart(options.out / "runs", console)
-    written = make_report((options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits")
+    written = make_report(
+        (options.out / "runs",), options.out / "report", "Four losses on 300 handwritten digits"
+    )
     for path in written.files:
         if path.name in ("reliability.png", "pareto-test.png"):
             show(f"picture: {path}")
@@ -70,24 +83,30 @@ def run_quickstart(options: Quickstart) -> None:
 
 
 def run_reproduce(options: Reproduce) -> None:
-    """`socrates reproduce`."""
+    """Carry out `socrates reproduce`."""
     seeds = parse_seeds(options.seeds) if options.seeds else None
-    asked = {name: getattr(options, name) for name in ("scale", "dataset", "rule", "as_released", "out")}
-    made = plan(options.names, settings=options.setting, seeds=seeds, **asked)
-    if made.scale.note:
-        console.print(f"[yellow]{made.scale.note}[/]", highlight=True)
+    asked = {
+        name: getattr(options, name) for name in ("scale", "dataset", "rule", "as_released", "out")
+    }
+    paper_plan = plan(options.names, settings=options.setting, seeds=seeds, **asked)
+    if paper_plan.scale.note:
+        console.print(f"[yellow]{paper_plan.scale.note}[/]", highlight=True)
     if options.dry_run:
-        show_plan(made, options)
+        show_plan(paper_plan, options)
         return
-    result = made.carry_out(StudyDisplay(console), options.width, **options.place)
+    result = paper_plan.carry_out(StudyDisplay(console), options.width, **options.place)
     for name, paths in result.files.items():
-        show(f", {made.recipes[name].what}:", f"\n{made.recipes[name].number}")
+        show(f", {paper_plan.recipes[name].what}:", f"\n{paper_plan.recipes[name].number}")
         for path in paths:
             if path.suffix == ".md" and console.is_terminal:
-                console.print(Markdown(path.read_text()))
+                console.print(NamedMarkdown(path.read_text()))
             show(f"  {path}")
     if result.num_missing:
-        show("", f"{result.num_missing} of {len(made.runs)} runs are missing and left out", "red")
+        show(
+            "",
+            f"{result.num_missing} of {len(paper_plan.runs)} runs are missing and left out",
+            "red",
+        )
     if result.failed:
         raise result.failed
-    show(f"\nlook at all of it: socrates report {made.folder / 'runs'}")
+    show(f"\nsee all of it: socrates report {paper_plan.folder / 'runs'}")

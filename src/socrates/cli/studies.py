@@ -1,4 +1,4 @@
-"""`socrates tune | sweep`: from words, or a Python file, to many experiments, their training and their results."""
+"""`socrates tune | sweep`: many experiments from options or a Python file, and their results."""
 
 import dataclasses
 import itertools
@@ -11,13 +11,14 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from socrates.engine.studies.candidates import check, option_of, short
-from socrates.engine.studies.display import StudyDisplay
-from socrates.engine.studies.runs import StudyError, engine_of, finished_run, run_all
+from socrates.engine.display import StudyDisplay
+from socrates.engine.studies.candidates import check_parts, option_of, value_text
+from socrates.engine.studies.runs import StudyError, engine_of, run_all
 from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
 from socrates.names import unknown
 from socrates.paper.grid import GRIDS
+from socrates.records import finished_run
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
 from socrates.report.tables import Cell
@@ -32,50 +33,62 @@ RESULTS = ("accuracy", "ece", "cw_ece", "nll")
 
 
 def run_tune(options: Tune) -> None:
-    """`socrates tune`."""
+    """Carry out `socrates tune`."""
     seeds = parse_seeds(options.seeds)
     epochs = options.optimization(options.dataset, options.model, options.method).epochs
-    base = dataclasses.replace(options, keep_every=options.keep_every or epochs).named_experiment(seeds[0])
+    base = dataclasses.replace(options, keep_every=options.keep_every or epochs).named_experiment(
+        seeds[0]
+    )
     study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
     if options.dry_run:
         return list_candidates(study, options)
     place = options.place
     tuned = tune(study, engine_of(place.pop("engine"), options.out, **place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
-    show_choice(tuned, options.told_of_weights)
+    show_choice(tuned, options.weights_hint)
     if tuned.failures:
         raise StudyError(tuned.failures, len(tuned.results) * len(seeds))
 
 
 def grid_of(options: Tune, base: Experiment) -> dict[str, tuple[Value, ...]]:
-    """The values to try: those of --grid, or the paper's without what is fixed on the command line."""
-    given = options.given()
-    fixed = {*given["method"], *given["model"]}
-    fixed |= {name for name in ("batch_size", "learning_rate") if getattr(options, name) is not None}
+    """Return the values to try: those of --grid, or the paper's without what is fixed."""
+    part_options = options.part_options()
+    fixed = {*part_options["method"], *part_options["model"]}
+    fixed |= {
+        name for name in ("batch_size", "learning_rate") if getattr(options, name) is not None
+    }
     if options.grid:
         grid = parse_grid(options.grid, base)
         both = sorted(fixed & set(grid))
         if both:
-            raise ValueError(f"{', '.join(both)} is given both by itself and in --grid: leave one out")
+            raise ValueError(
+                f"{', '.join(both)} is set both by itself and in --grid: leave one out"
+            )
         return grid
     if options.method not in GRIDS:
         raise ValueError(
-            f"the paper has no grid for {options.method!r}, only for {', '.join(GRIDS)}: give one, such as "
-            f"--grid batch_size=64,128"
+            f"the paper has no grid for {options.method!r}, only for {', '.join(GRIDS)}: pass "
+            "one, such as --grid batch_size=64,128"
         )
     epochs = base.optimization.epochs
     paper = {name: values for name, values in GRIDS[options.method].items() if name not in fixed}
     if "start_epoch" in paper:  # a second phase after the last epoch would never begin
         paper["start_epoch"] = tuple(value for value in paper["start_epoch"] if value < epochs)
         if not paper["start_epoch"]:
-            raise ValueError(f"the paper's grid starts no second phase before epoch {epochs}: give --epochs or --grid")
+            raise ValueError(
+                f"the paper's grid starts no second phase before epoch {epochs}: pass --epochs "
+                "or --grid"
+            )
     if not paper:
-        raise ValueError(f"nothing is left of the paper's grid for {options.method}: give --grid, or fix fewer options")
+        raise ValueError(
+            f"nothing is left of the paper's grid for {options.method}: pass --grid, or fix "
+            "fewer options"
+        )
     return dict(paper)
 
 
 def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value, ...]]:
-    """`gamma=1,2 batch_size=64` as values of the options' own types.
+    """Read `gamma=1,2 batch_size=64` as values in the types of these options.
 
     >>> from socrates.experiment import Experiment, Part
     >>> base = Experiment(Part("digits"), Part("mlp"), Part("focal"))
@@ -89,32 +102,40 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
         if not name or not all(values.split(",")):
             raise ValueError(f"--grid takes NAME=VALUE,VALUE such as gamma=1,2,3, got {word!r}")
         if name in grid:
-            raise ValueError(f"--grid has {name} twice: give all its values at once, {name}=VALUE,VALUE")
+            raise ValueError(
+                f"--grid has {name} twice: pass all its values at once, {name}=VALUE,VALUE"
+            )
         default = option_of(base, name)[1]
         grid[name] = tuple(dict.fromkeys(read(name, text, default) for text in values.split(",")))
     return grid
 
 
 def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
-    """The candidates: what they measured, which are on the front, which is chosen, which collapsed."""
+    """Return the candidates' results, and which are on the front, chosen or collapsed."""
     seeds = "1 seed" if num_seeds == 1 else f"mean ± std over {num_seeds} seeds"
-    title = f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last epoch, {seeds}"
+    title = (
+        f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last "
+        f"epoch, {seeds}"
+    )
     names = tuple(dict(tuned.results[0].candidate.options)) if tuned.results else ()
-    table = table_of(title, (), (*names, "accuracy, %", "ECE, %", "CW-ECE, %"))
-    table.add_column("")
+    table = table_of(title, names, ("accuracy, %", "ECE, %", "CW-ECE, %"), ("",))
     for result in tuned.results:
         chosen = result is tuned.choice.best
         place = "front, chosen" if chosen else "front" if result in tuned.choice.front else ""
         style = "red" if result.problems else "bold" if chosen else ""
         means = result.mean._replace(error=1 - result.mean.error)  # the accuracy
-        cells = [Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)]
-        values = [short(value) for _, value in result.candidate.options]
-        table.add_row(*map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style)
+        cells = [
+            Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)
+        ]
+        values = [value_text(value) for _, value in result.candidate.options]
+        table.add_row(
+            *map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style
+        )
     return table
 
 
 def show_choice(tuned: Tuned, weights: str) -> None:
-    """The choice, why, how to train it, and where everything is."""
+    """Print the choice, its reason, how to train it, and where everything is."""
     best = tuned.choice.best
     if best is not None:
         show(best.candidate.label, "\nchoice: ")
@@ -127,7 +148,7 @@ def show_choice(tuned: Tuned, weights: str) -> None:
 
 
 def run_sweep(options: Sweep) -> None:
-    """`socrates sweep`."""
+    """Carry out `socrates sweep`."""
     experiments = sweep_experiments(options)
     if options.dry_run:
         list_runs(experiments, options)
@@ -139,26 +160,33 @@ def run_sweep(options: Sweep) -> None:
         failed = error  # the others have results all the same
     finished = [finished_run(options.out, experiment) for experiment in dict.fromkeys(experiments)]
     show_results([run.directory for run in finished if run is not None])
-    show(f"runs: {options.out}{options.told_of_weights}")
+    show(f"runs: {options.out}{options.weights_hint}")
     if failed is not None:
         raise failed
     show(f"next: socrates report {options.out}")
 
 
 def sweep_experiments(options: Sweep) -> list[Experiment]:
-    """Those of the file, or the product of what the options name."""
+    """Return the experiments of the file, or the product of what the options name."""
     if not options.file:
         return product(options)
-    beside = {"file", "dry_run", *(item.name for item in dataclasses.fields(ManyRuns))}  # nothing of what is trained
+    # nothing of what is trained
+    beside = {"file", "dry_run", *(item.name for item in dataclasses.fields(ManyRuns))}
     about_runs = [item for item in dataclasses.fields(options) if item.name not in beside]
-    changed = [flag(item.name) for item in about_runs if getattr(options, item.name) != item.default]
+    changed = [
+        flag(item.name) for item in about_runs if getattr(options, item.name) != item.default
+    ]
     if changed:
-        raise ValueError(f"{options.file} says what is trained, so {', '.join(changed)} has no place beside it")
+        raise ValueError(
+            f"{options.file} says what is trained, so {', '.join(changed)} has no place beside it"
+        )
     return read_file(Path(options.file))
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:
-    """NAME:OPTION=VALUE,... in two; what follows the last colon is options only if it has an equals sign.
+    """Split NAME:OPTION=VALUE,... into the name and its options.
+
+    What follows the last colon is options only if it has an equals sign.
 
     >>> split_options("focal:gamma=2"), split_options("socrates:no-beta")
     (('focal', {'gamma': '2'}), ('socrates:no-beta', {}))
@@ -170,12 +198,14 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
         return text, {}
     pairs = [word.partition("=") for word in tail.split(",")]
     if not name or not all(key and value for key, _, value in pairs):
-        raise ValueError(f"{text!r} is not NAME:OPTION=VALUE,OPTION=VALUE, such as socrates:gamma=1,alpha=0.99")
+        raise ValueError(
+            f"{text!r} is not NAME:OPTION=VALUE,OPTION=VALUE, such as socrates:gamma=1,alpha=0.99"
+        )
     return name, {key.replace("-", "_"): value for key, _, value in pairs}
 
 
 def part_of(kind: str, text: str) -> Part:
-    """A model or method with its options in their own types.
+    """Return a model or method with its options in their own types.
 
     >>> part_of("method", "socrates:gamma=1")
     Part('socrates', gamma=1.0)
@@ -183,55 +213,70 @@ def part_of(kind: str, text: str) -> Part:
     Traceback (most recent call last):
     ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
-    name, given = split_options(text)
+    name, texts = split_options(text)
     known = packages()[kind].options(name)
-    for option in given:
+    for option in texts:
         if option not in known:
             raise ValueError(f"{kind} {name!r} has no option {unknown(option, known)}")
-    return Part(name, **{option: read(option, value, known[option]) for option, value in given.items()})
+    return Part(
+        name, **{option: read(option, value, known[option]) for option, value in texts.items()}
+    )
 
 
 def product(options: Sweep) -> list[Experiment]:
-    """Every data set with every model, method and seed that the options name."""
+    """Return every data set with every model, method and seed that the options name."""
     if not options.methods:
-        raise ValueError("nothing to train: give a FILE.py, or --methods such as --methods ce focal:gamma=2")
+        raise ValueError(
+            "nothing to train: pass a FILE.py, or --methods such as --methods ce focal:gamma=2"
+        )
     datasets = [Part(name) for name in options.datasets]
     models = [part_of("model", text) for text in options.models]
     methods = [part_of("method", text) for text in options.methods]
     parts = itertools.product(datasets, models, methods, parse_seeds(options.seeds))
     experiments = [options.experiment(*part) for part in parts]
     for experiment in experiments:
-        check(experiment)
+        check_parts(experiment)
     return experiments
 
 
 def read_file(path: Path) -> list[Experiment]:
-    """The `experiments` of a Python file: a list of them, or a function that returns one."""
+    """Return the `experiments` of a Python file: a list, or what a function returns."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not there: give a Python file that defines `experiments`")
-    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does; the processes that train get it too
+        raise FileNotFoundError(
+            f"{path} is not there: pass a Python file that defines `experiments`"
+        )
+    # as `python FILE.py` does; the processes that train get it too
+    sys.path.insert(0, str(path.resolve().parent))
     try:
-        found: Any = runpy.run_path(str(path)).get("experiments")
-        if callable(found):
-            found = found()
+        experiments: Any = runpy.run_path(str(path)).get("experiments")
+        if callable(experiments):
+            experiments = experiments()
     except Exception as error:
         raise ValueError(f"{path} could not be run: {type(error).__name__}: {error}") from error
-    if found is None:
-        raise ValueError(f"{path} defines no `experiments`: it must be a list of socrates.experiment.Experiment")
-    if not isinstance(found, list | tuple) or not found:
-        raise ValueError(f"`experiments` of {path} must be a list of at least one Experiment, got {found!r}")
-    for number, item in enumerate(found):
+    if experiments is None:
+        raise ValueError(
+            f"{path} defines no `experiments`: it must be a list of socrates.experiment.Experiment"
+        )
+    if not isinstance(experiments, list | tuple) or not experiments:
+        raise ValueError(
+            f"`experiments` of {path} must be a list of at least one Experiment, "
+            f"got {experiments!r}"
+        )
+    for number, item in enumerate(experiments):
         if not isinstance(item, Experiment):
-            raise ValueError(f"`experiments` of {path} holds {type(item).__name__} at {number}: expected an Experiment")
-    return [resolve(item) for item in found]
+            raise ValueError(
+                f"`experiments` of {path} holds {type(item).__name__} at {number}: expected an "
+                "Experiment"
+            )
+    return [resolve(item) for item in experiments]
 
 
 def show_results(directories: Sequence[Path]) -> None:
-    """A table for each setting: test metrics, mean ± std over the seeds of each method."""
+    """Print one table per setting: test metrics, mean ± std over the seeds of each method."""
     runs, skipped = read_runs(directories)
     for setting, groups in group_runs(runs).items():
-        heads = ("runs", *(METRICS[name].head for name in RESULTS), "")
-        table = table_of(f"{setting}: test set, mean ± std", ("method",), heads)
+        heads = ("runs", *(METRICS[name].head for name in RESULTS))
+        table = table_of(f"{setting}: test set, mean ± std", ("method",), heads, ("",))
         cells = ranked([Compared(group.label, group) for group in groups], RESULTS)
         for group in groups:
             note = f"{group.collapse_count} collapsed" if group.collapses else ""

@@ -8,20 +8,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from socrates.card import write_card
 from socrates.engine.predict import Row, find_images, labelled_logits, predict_files, writing
-from socrates.export import SUFFIXES, export
 from socrates.predictor import Predictor, load
+from socrates.predictor.card import write_card
+from socrates.predictor.export import SUFFIXES, export
 from socrates.records import Run
 
-from .commands import Export, Model, Predict
+from .commands import Export, ModelOptions, Predict
 from .output import complain, console, errors, show, table_of
 
 SHOWN = 20  # rows that the terminal shows, and files that could not be read
 
 
 def run_predict(options: Predict) -> None:
-    """`socrates predict`."""
+    """Carry out `socrates predict`."""
     files = find_images(options.images)
     predictor = loaded(options, options.device)
     certify(predictor, options)
@@ -32,74 +32,101 @@ def run_predict(options: Predict) -> None:
         write(more)
 
     columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar, writing(options.out, predictor) as write:
+    with (
+        Progress(*columns, console=errors, transient=True) as bar,
+        writing(options.out, predictor) as write,
+    ):
         task = bar.add_task("", total=len(files))
-        found = predict_files(predictor, files, keep, options.batch_size, lambda done: bar.update(task, completed=done))
-        if not found.images:  # nothing is written then
-            raise ValueError(f"none of {len(files)} files could be read: {next(iter(found.unreadable.values()))}")
+        outcome = predict_files(
+            predictor,
+            files,
+            keep,
+            options.batch_size,
+            lambda done: bar.update(task, completed=done),
+        )
+        if not outcome.images:  # nothing is written then
+            reason = next(iter(outcome.unreadable.values()))
+            raise ValueError(f"none of {len(files)} files could be read: {reason}")
     if options.out is None:
         console.print(table(rows, predictor))
-        if found.images > len(rows):
-            show(f"{found.images - len(rows):,} more: --out predictions.csv writes all of them")
-    for reason in [*found.unreadable.values()][:SHOWN]:
+        if outcome.images > len(rows):
+            show(f"{outcome.images - len(rows):,} more: --out predictions.csv writes all of them")
+    for reason in [*outcome.unreadable.values()][:SHOWN]:
         show(reason, "not read: ", "yellow")
-    told = f"{found.images:,} images predicted"
-    if predictor.certificate or found.answered < found.images:
-        told += f", {found.answered:,} answered ({100 * found.answered / found.images:.1f} %)"
-    if found.unreadable:
-        told += f", {len(found.unreadable):,} files could not be read"
-    show(told)
+    summary = f"{outcome.images:,} image{'s' * (outcome.images != 1)} predicted"
+    if predictor.certificate or outcome.answered < outcome.images:
+        share = outcome.answered / outcome.images
+        summary += f", {outcome.answered:,} answered ({share:.1%})"
+    if outcome.unreadable:
+        summary += f", {len(outcome.unreadable):,} files could not be read"
+    show(summary)
     if predictor.certificate:
         show(predictor.certificate, "certificate: ")
     if options.out is not None:
         show(f"written: {options.out}")
 
 
-def loaded(options: Model, device: str = "cpu") -> Predictor:
-    """The model on a device."""
-    predictor = load(options.run, scaler=options.scaler, reading=options.reading, trust_code=options.trust_code)
+def loaded(options: ModelOptions, device: str = "cpu") -> Predictor:
+    """Return the model on a device."""
+    predictor = load(
+        options.run, scaler=options.scaler, reading=options.reading, trust_code=options.trust_code
+    )
     try:
         return predictor.to(device)
     except (RuntimeError, AssertionError) as error:  # torch raises either
-        raise ValueError(f"the device {device} cannot be used here ({error}): choose cpu") from error
+        raise ValueError(
+            f"the device {device} cannot be used here ({error}): choose cpu"
+        ) from error
 
 
 def certify(predictor: Predictor, options: Predict) -> None:
-    """Give the predictor a certificate of the risk that is asked for: from new labelled images, or the one it has."""
+    """Certify the requested risk by new labeled images, or check the certificate it has."""
     if options.risk is None:
         if options.calibrate is None:
             return
-        raise ValueError("--calibrate needs --risk, the share of answers that may be wrong, such as 0.02")
+        raise ValueError(
+            "--calibrate needs --risk, the share of answers that may be wrong, such as 0.02"
+        )
     if options.calibrate is not None:
-        predictor.certify(*labelled_logits(predictor, options.calibrate), options.risk, options.delta)
+        logits, labels = labelled_logits(predictor, options.calibrate)
+        predictor.certify(labels=labels, logits=logits, risk=options.risk, delta=options.delta)
         if not len(predictor.seen):
-            complain("it is not kept which images trained the model: that yours are new is taken on trust", "note: ")
+            complain(
+                "the model does not remember its training images: that yours are new is taken on "
+                "trust",
+                "note: ",
+            )
         return
-    kept, advice = predictor.certificate, "give --calibrate FOLDER with labelled images that are new to it"
+    kept = predictor.certificate
+    advice = "pass --calibrate FOLDER with labeled images that are new to it"
     if kept is None:
-        raise ValueError(f"{options.run} has no certificate: train it with --certify {options.risk:g}, or {advice}")
+        raise ValueError(
+            f"{options.run} has no certificate: train it with --certify {options.risk:g}, or "
+            f"{advice}"
+        )
     if kept.risk > options.risk or kept.delta > options.delta:
         raise ValueError(
-            f"{options.run} is certified for a risk of {kept.risk:g} with delta {kept.delta:g}, not for "
-            f"{options.risk:g} with {options.delta:g}: {advice}"
+            f"{options.run} is certified for a risk of {kept.risk:g} with delta {kept.delta:g}, "
+            f"not for {options.risk:g} with {options.delta:g}: {advice}"
         )
 
 
 def table(rows: Sequence[Row], predictor: Predictor) -> Table:
-    """The first rows for the terminal."""
-    unknown, certified = predictor.about.unknown_class, predictor.certificate is not None
-    made = table_of("", ("image", "predicted"), ("confidence", *["unknown"] * unknown))
+    """Return the first rows as a table for the terminal."""
+    unknown = predictor.about.unknown_class
+    certified = predictor.certificate is not None
+    lines = table_of("", ("image", "predicted"), ("confidence", *["unknown"] * unknown))
     for row in rows:
         doubt = f"I do not know ({row['predicted']}?)" if certified else "unknown"
         answer = row["predicted"] if row["answered"] else doubt
-        cells = [row["path"], answer, f"{100 * row['confidence']:.1f} %"]
-        cells += [f"{100 * row['unknown']:.1f} %"] if unknown else []
-        made.add_row(*map(Text, cells))  # no markup, whatever a name holds
-    return made
+        cells = [row["path"], answer, f"{100 * row['confidence']:.1f}%"]
+        cells += [f"{100 * row['unknown']:.1f}%"] if unknown else []
+        lines.add_row(*map(Text, cells))  # no markup, whatever a name holds
+    return lines
 
 
 def run_export(options: Export) -> None:
-    """`socrates export`."""
+    """Carry out `socrates export`."""
     predictor = loaded(options)
     folder = options.run if options.run.is_dir() else options.run.parent
     file = options.out or folder / f"model{SUFFIXES[options.format]}"
@@ -110,5 +137,8 @@ def run_export(options: Export) -> None:
         card = write_card(predictor, file, options.format, run)
     classes = predictor.classes
     show(f"{', '.join(classes[:5])}{' …' * (len(classes) > 5)}", f"{len(classes)} classes: ")
-    show(predictor.certificate or "none: train with --certify, or predictor.certify(...)", "certificate: ")
+    show(
+        predictor.certificate or "none: train with --certify, or predictor.certify(...)",
+        "certificate: ",
+    )
     show(f"written: {file} ({file.stat().st_size / 1e6:.1f} MB), {card}")

@@ -1,4 +1,4 @@
-"""What a run's data are, told by names and contents alone: a copied folder, or another machine, agrees."""
+"""Fingerprints of data, of names and contents alone: a copy on another machine has the same."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ import torch
 from torch import Tensor
 
 from socrates.contracts import Splits, image_hash
+from socrates.files import replace_text
 
 from . import data_root
-from .download import THREADS, hashed
-from .folder import list_parts
+from .download import THREADS, file_digest
+from .folder import FolderListing, FolderSplits, list_folder
 from .resident import ResidentImages
 from .streamed import StreamedImages
 
 SPLITS = ("train", "val", "test")
-ROWS = 1024  # of an array that are hashed at once
+ROWS = 1024  # images of an array that are hashed at once
 SETTLED = 2 * 10**9  # nanoseconds after which a change must show in a file's time
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The classes of a data set, the samples of each part, the bytes of all, and a digest of names and contents.
+    """The classes, sample counts and size of a data set, and a digest of names and contents.
 
     >>> before = Fingerprint(("cat", "dog"), {"train": 8, "test": 2}, 700, "5f")
     >>> before.difference(Fingerprint(("cat", "dog"), {"train": 9, "test": 2}, 800, "c0"))
@@ -46,46 +47,79 @@ class Fingerprint:
     content: str
 
     def difference(self, now: Fingerprint) -> str | None:
-        """What is not as it was, in a few words; None if all is."""
-        new, gone = (sorted(set(a) - set(b)) for a, b in ((now.classes, self.classes), (self.classes, now.classes)))
-        words = [f"the class {name} is {how}" for how, names in (("new", new), ("gone", gone)) for name in names[:3]]
-        if not words:
-            counts = [(part, self.samples.get(part, 0), now.samples.get(part, 0)) for part in SPLITS]
-            words = [f"{part} has {after:,} samples, not {old:,}" for part, old, after in counts if old != after]
-        if not words and self != now:
-            sizes = f" ({now.num_bytes:,} bytes, not {self.num_bytes:,})" if self.num_bytes != now.num_bytes else ""
-            words = [f"names or contents of the samples differ{sizes}"]
-        return ", ".join(words) or None
+        """Return in a few words what is different now, or None if nothing is."""
+        new = sorted(set(now.classes) - set(self.classes))
+        gone = sorted(set(self.classes) - set(now.classes))
+        changes = [f"the class {name} is new" for name in new[:3]]
+        changes += [f"the class {name} is gone" for name in gone[:3]]
+        if not changes:
+            for part in SPLITS:
+                before = self.samples.get(part, 0)
+                after = now.samples.get(part, 0)
+                if before != after:
+                    changes.append(f"{part} has {after:,} samples, not {before:,}")
+        if not changes and self != now:
+            sizes = ""
+            if self.num_bytes != now.num_bytes:
+                sizes = f" ({now.num_bytes:,} bytes, not {self.num_bytes:,})"
+            changes = [f"names or contents of the samples differ{sizes}"]
+        return ", ".join(changes) or None
 
     @classmethod
     def from_json(cls, plain: Any) -> Fingerprint:
-        """What stands in data.json."""
-        return cls(tuple(plain["classes"]), dict(plain["samples"]), int(plain["num_bytes"]), str(plain["content"]))
+        """Return the fingerprint that a run's data.json holds."""
+        return cls(
+            tuple(plain["classes"]),
+            dict(plain["samples"]),
+            int(plain["num_bytes"]),
+            str(plain["content"]),
+        )
 
 
-def fingerprint(name: str, splits: Callable[[], Splits], root: Path | None = None) -> Fingerprint:
-    """The fingerprint of the data set of that name; `splits` is called only where its files alone do not tell.
+def fingerprint(name: str, load: Callable[[], Splits], root: Path | None = None) -> Fingerprint:
+    """Return the fingerprint of the data set of that name.
 
-    Files are hashed once: `hashes` in the data folder remembers those whose size and time stay.
+    `load` is called only where the files alone are not enough. Files are hashed once: `hashes` in
+    the data folder remembers those whose size and time stay.
 
     >>> from socrates import data
-    >>> found = fingerprint("digits", lambda: data.load("digits"))
-    >>> found.samples, found.num_bytes
+    >>> digits = fingerprint("digits", lambda: data.load("digits"))
+    >>> digits.samples, digits.num_bytes
     ({'train': 300, 'val': 300, 'test': 1197}, 115008)
     """
     kind, _, path = name.partition(":")
     if kind == "folder" and path:
-        folder = Path(path).expanduser()
-        listings, classes = list_parts(folder)
-        files = {file.relative_to(folder).as_posix(): file for listed, _ in listings.values() for file in listed}
-        digest, num_bytes = _of_files(files, folder, root)
-        return Fingerprint(tuple(classes), {part: len(pair[0]) for part, pair in listings.items()}, num_bytes, digest)
-    return of_splits(splits(), root)
+        return _of_listing(list_folder(Path(path).expanduser()), root)
+    return _of_splits(load(), root)
 
 
-def of_splits(splits: Splits, root: Path | None = None) -> Fingerprint:
-    """The fingerprint of loaded data: of their labels, and of images that are resident or streamed from files."""
-    digest, num_bytes, streamed = hashlib.sha256(), 0, list[Path]()
+def fingerprint_loaded(name: str, splits: Splits, root: Path | None = None) -> Fingerprint:
+    """Return the same fingerprint of data that are loaded; a folder is not listed again."""
+    is_folder = name.startswith("folder:")
+    if is_folder and isinstance(splits, FolderSplits) and splits.listing is not None:
+        return _of_listing(splits.listing, root)
+    return fingerprint(name, lambda: splits, root)
+
+
+def _of_listing(listing: FolderListing, root: Path | None) -> Fingerprint:
+    """Return the fingerprint of a folder of images, from its files."""
+    files = {
+        file.relative_to(listing.path).as_posix(): file
+        for paths, _ in listing.parts.values()
+        for file in paths
+    }
+    digest, num_bytes = _digest_of_files(files, listing.path, root)
+    return Fingerprint(tuple(listing.classes), listing.counts, num_bytes, digest)
+
+
+def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
+    """Return the fingerprint of loaded data: of their labels, and of their images.
+
+    Images of other kinds of split than those of this package are left out.
+    """
+    digest = hashlib.sha256()
+    num_bytes = 0
+    streamed: list[Path] = []
     parts = {name: getattr(splits, name) for name in SPLITS}
     for name, split in parts.items():
         digest.update(f"{name} {len(split)}".encode() + split.labels.cpu().numpy().tobytes())
@@ -98,49 +132,63 @@ def of_splits(splits: Splits, root: Path | None = None) -> Fingerprint:
     if streamed:
         folder = Path(os.path.commonpath([path.absolute().parent for path in streamed]))
         names = [path.absolute().relative_to(folder).as_posix() for path in streamed]
-        contents, num_bytes = _of_files(dict(zip(names, streamed, strict=True)), folder, root)
+        files = dict(zip(names, streamed, strict=True))
+        contents, num_bytes = _digest_of_files(files, folder, root)
         digest.update(os.fsencode("\n".join([contents, *names])))
     counts = {name: len(split) for name, split in parts.items()}
     return Fingerprint(splits.class_names, counts, num_bytes, digest.hexdigest())
 
 
 def seen_images(splits: Splits) -> Tensor:
-    """The hashes of all images that train a model, choose its epoch or fit its scaler, where they are resident."""
+    """Return the hashes of all images in memory that train or validate.
+
+    These are the images that train a model, choose its epoch or fit its scaler.
+    """
     parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
-    return torch.tensor([image_hash(image) for part in parts for image in part.images.cpu()], dtype=torch.int64)
+    hashes = [image_hash(image) for part in parts for image in part.images.cpu()]
+    return torch.tensor(hashes, dtype=torch.int64)
 
 
-def _of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:
-    """A digest of the names and contents of a folder's files, and their size; hashed are those that are not known."""
-    memory = data_root(root) / "hashes" / f"{hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:32]}.json"
+def _digest_of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:
+    """Return a digest of the names and contents of a folder's files, and their size in bytes.
+
+    Only files that changed since they were last hashed are read.
+    """
+    folder_digest = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()
+    memory = data_root(root) / "hashes" / f"{folder_digest[:32]}.json"
     known = _recall(memory)
-    looks = {name: os.stat(path) for name, path in files.items()}
-    keys = {name: [look.st_size, look.st_mtime_ns] for name, look in looks.items()}
-    missing = [name for name in files if known.get(name, [])[:2] != keys[name]]
+    keys: dict[str, list[int]] = {}
+    for name, path in files.items():
+        status = os.stat(path)
+        keys[name] = [status.st_size, status.st_mtime_ns]
+    changed = [name for name in files if known.get(name, [])[:2] != keys[name]]
     with ThreadPoolExecutor(THREADS) as pool:
-        fresh = dict(zip(missing, pool.map(hashed, (files[name] for name in missing)), strict=True))
+        digests = pool.map(file_digest, (files[name] for name in changed))
+        fresh = dict(zip(changed, digests, strict=True))
     hashes = {name: fresh.get(name) or known[name][2] for name in files}
-    if missing:
+    if changed:
         settled = time.time_ns() - SETTLED
-        _remember(memory, {name: [*keys[name], hashes[name]] for name in files if keys[name][1] < settled})
+        _remember(
+            memory, {name: [*keys[name], hashes[name]] for name in files if keys[name][1] < settled}
+        )
     lines = "".join(f"{name}\0{hashes[name]}\n" for name in sorted(files))
-    return hashlib.sha256(os.fsencode(lines)).hexdigest(), sum(size for size, _ in keys.values())
+    digest = hashlib.sha256(os.fsencode(lines)).hexdigest()
+    return digest, sum(size for size, _ in keys.values())
 
 
 def _recall(path: Path) -> dict[str, Any]:
-    """What was remembered; nothing if it is damaged, which its first line tells."""
+    """Return what was remembered, or nothing if the digest in the first line does not match."""
     with contextlib.suppress(OSError, ValueError):
-        check, _, text = path.read_text().partition("\n")
-        if check == hashlib.sha256(text.encode()).hexdigest():
+        digest, _, text = path.read_text().partition("\n")
+        if digest == hashlib.sha256(text.encode()).hexdigest():
             return json.loads(text)
     return {}
 
 
 def _remember(path: Path, values: dict[str, Any]) -> None:
-    """For the next time, if the folder can be written."""
+    """Write values for the next time, if the folder can be written."""
     text = json.dumps(values)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    digest = hashlib.sha256(text.encode()).hexdigest()
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
-        os.replace(temporary, path)
+        replace_text(path, f"{digest}\n{text}")

@@ -1,4 +1,8 @@
-"""Numeric arrays of MATLAB 5.0 files, read with a limit: other readers trust the sizes that a damaged file declares."""
+"""Numeric arrays of MATLAB 5.0 files, read in bounded memory.
+
+Why not `scipy.io.loadmat`: SciPy's reader of MATLAB files crashed the process on some files of our
+fuzz (docs/security.md, "Fuzzed"), as it trusts the sizes that a damaged file declares.
+"""
 
 import struct
 import zlib
@@ -9,16 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-HEADER = 128
-MATRIX, COMPRESSED = 14, 15
+HEADER = 128  # bytes
+MAGIC = b"MATLAB 5.0"
+MATRIX = 14
+COMPRESSED = 15
 KINDS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-FLAGS, INT32, INT8 = 6, 5, 1  # the kinds of a matrix's flags, sizes and name
-NUMERIC = range(6, 16)  # classes of matrices from double to uint64; before them are cells, structures, text and others
+HEAD_KINDS = [6, 5, 1]  # of a matrix's flags (uint32), sizes (int32) and name (int8)
+# classes of matrices from double to uint64; before them are cells, structures, text and others
+NUMERIC = range(6, 16)
 COMPLEX = 8  # a bit of the flags
 
 
 def read_arrays(path: Path, names: tuple[str, ...], largest: int) -> dict[str, NDArray[Any]]:
-    """The arrays of these names that a file holds, in at most so many bytes each; others are passed over.
+    """Read the arrays of these names from a file, each of at most `largest` bytes.
+
+    Other variables are skipped.
 
     >>> import tempfile
     >>> from scipy.io import savemat
@@ -31,54 +40,74 @@ def read_arrays(path: Path, names: tuple[str, ...], largest: int) -> dict[str, N
     if path.stat().st_size > largest:
         raise ValueError(f"{path.stat().st_size:,} bytes, expected at most {largest:,}")
     content = memoryview(path.read_bytes())
-    order = {b"IM": "<", b"MI": ">"}.get(bytes(content[HEADER - 2 : HEADER]), "")
-    if not order:
-        raise ValueError("its header does not tell the order of its bytes")
-    found: dict[str, NDArray[Any]] = {}
+    order = {b"IM": "<", b"MI": ">"}.get(bytes(content[HEADER - 2 : HEADER]))
+    if order is None or bytes(content[: len(MAGIC)]) != MAGIC:
+        raise ValueError("the header is not that of a MATLAB 5.0 file")
+    arrays: dict[str, NDArray[Any]] = {}
     for kind, body in _elements(content[HEADER:], order):
         if kind == COMPRESSED:
-            unfolding = zlib.decompressobj()
-            unfolded = unfolding.decompress(body, largest)
-            if not unfolding.eof:
-                raise ValueError(f"a variable is cut off, or unfolds to more than {largest:,} bytes")
-            kind, body = next(_elements(memoryview(unfolded), order), (0, body))
+            unfolded = memoryview(_decompress(body, largest))
+            kind, body = next(_elements(unfolded, order), (0, body))
         if kind == MATRIX:
-            found |= _matrix(body, order, names)
-    return found
+            arrays |= _matrix(body, order, names)
+    return arrays
+
+
+def _decompress(body: memoryview, largest: int) -> bytes:
+    """Return the decompressed bytes of a variable, which may be at most `largest`."""
+    decompressor = zlib.decompressobj()
+    unfolded = decompressor.decompress(body, largest)
+    if not decompressor.eof:
+        raise ValueError(f"a variable is cut off, or unfolds to more than {largest:,} bytes")
+    return unfolded
 
 
 def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """The parts of some bytes: what kind they are of, and their bytes."""
+    """Yield the kind and the bytes of each element of some bytes."""
     place = 0
     while place < len(content):
         if place + 8 > len(content):
             raise ValueError("it ends within a tag")
         kind, size = struct.unpack_from(f"{order}2I", content, place)
-        start = place + 8
-        if kind >> 16:  # small ones have their size and at most four bytes in the tag itself
-            kind, size, start = kind & 0xFFFF, kind >> 16, place + 4
+        is_small = kind >> 16 > 0  # then the tag itself holds the size and up to four bytes
+        if is_small:
+            size = kind >> 16
+            kind &= 0xFFFF
+        start = place + 4 if is_small else place + 8
         end = start + size
-        if end > len(content) or (start == place + 4 and size > 4):
+        if end > len(content) or (is_small and size > 4):
             raise ValueError(f"{size:,} bytes are declared where {len(content) - start:,} are left")
         yield kind, content[start:end]
-        place = place + 8 if start == place + 4 else end if kind == COMPRESSED else -(-end // 8) * 8
+        if is_small:
+            place += 8
+        elif kind == COMPRESSED:
+            place = end
+        else:  # elements begin at multiples of eight bytes
+            place = -(-end // 8) * 8
 
 
 def _matrix(body: memoryview, order: str, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """A matrix by its name, if it is one of these: flags, sizes, name and values, one after the other."""
-    parts = _elements(body, order)
-    (flags, about), (of_sizes, sizes), (of_name, letters) = (next(parts, (0, body[:0])) for _ in range(3))
-    if (flags, of_sizes, of_name) != (FLAGS, INT32, INT8) or len(about) != 8:
+    """Return a matrix by its name, or nothing if the name is not among `names`.
+
+    A matrix consists of flags, sizes, a name and values, in this order.
+    """
+    elements = _elements(body, order)
+    nothing = (0, body[:0])
+    head = [next(elements, nothing) for _ in range(3)]
+    flags, sizes, letters = (content for _, content in head)
+    if [kind for kind, _ in head] != HEAD_KINDS or len(flags) != 8:
         raise ValueError("a variable does not begin with its flags, sizes and name")
     name = bytes(letters).decode("latin-1")
     if name not in names:
         return {}
-    flag = struct.unpack_from(f"{order}I", about)[0]
-    kind, values = next(parts, (0, body[:0]))
+    flag = struct.unpack_from(f"{order}I", flags)[0]
+    kind, values = next(elements, nothing)
     if flag & 0xFF not in NUMERIC or flag >> 8 & COMPLEX or kind not in KINDS:
         raise ValueError(f"the variable {name} does not hold real numbers")
     shape = np.frombuffer(sizes, f"{order}i4").tolist()
     array = np.frombuffer(values, np.dtype(f"{order}{KINDS[kind]}"))
     if min(shape, default=-1) < 0 or int(np.prod(shape, dtype=object)) != array.size:
-        raise ValueError(f"the variable {name} has the sizes {shape[:8]}, but {array.size:,} values")
+        raise ValueError(
+            f"the variable {name} has the sizes {shape[:8]}, but {array.size:,} values"
+        )
     return {name: array.reshape(shape, order="F")}

@@ -1,4 +1,4 @@
-"""Which samples train, validate and test: fixed, and independent of a run's seed."""
+"""The choice of samples that train, validate and test: fixed, and independent of a run's seed."""
 
 from typing import Any
 
@@ -6,17 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPLIT_SEED = 42
-VAL_FRACTION, TEST_FRACTION = 0.1, 0.2  # held out where a file or folder has no such part
+# held out where a file or folder has no such part
+VAL_FRACTION = 0.1
+TEST_FRACTION = 0.2
 Integers = NDArray[np.int64]
-Labelled = tuple[NDArray[Any], Integers]  # samples, be they images or their files, and labels
+Labelled = tuple[NDArray[Any], Integers]  # samples (images or their files) and labels
 
 
 def validation_split(
     num_samples: int, fraction: float = VAL_FRACTION, seed: int = SPLIT_SEED
 ) -> tuple[Integers, Integers]:
-    """Indices of the training and of the validation samples: validation is the first `fraction` of a seeded shuffle.
+    """Return the indices of the training and of the validation samples.
 
-    The shuffle is numpy's legacy one, so that the split is the one behind the paper's published numbers.
+    Validation is the first `fraction` of a shuffle with a seed. The shuffle is numpy's legacy one,
+    so that the split is the one behind the paper's published numbers.
 
     >>> train, val = validation_split(50_000)
     >>> len(train), len(val), val[:3].tolist()
@@ -25,8 +28,8 @@ def validation_split(
     num_val = int(num_samples * fraction)
     if not 0 < num_val < num_samples:
         raise ValueError(
-            f"a validation split needs samples on both sides, got fraction={fraction} of {num_samples} samples: "
-            f"give more"
+            f"a validation split needs samples on both sides, got fraction={fraction} of "
+            f"{num_samples} samples: add more"
         )
     order = np.arange(num_samples)
     np.random.RandomState(seed).shuffle(order)
@@ -34,20 +37,24 @@ def validation_split(
 
 
 def hold_out(pair: Labelled, fraction: float = VAL_FRACTION) -> tuple[Labelled, Labelled]:
-    """Samples and labels that are kept, and those that are held out, by `validation_split`.
+    """Return the samples and labels that are kept, and those that are held out.
+
+    `validation_split` chooses which.
 
     >>> kept, held = hold_out((np.array(["a", "b", "c", "d"]), np.array([0, 1, 0, 1])), 0.25)
     >>> held[0].tolist(), held[1].tolist()
     (['b'], [1])
     """
-    kept, held = validation_split(len(pair[1]), fraction)
-    return (pair[0][kept], pair[1][kept]), (pair[0][held], pair[1][held])
+    samples, labels = pair
+    kept, held = validation_split(len(labels), fraction)
+    return (samples[kept], labels[kept]), (samples[held], labels[held])
 
 
-def stratified_subset(labels: Integers, num_samples: int, seed: int = SPLIT_SEED) -> Integers:
-    """Sorted indices of a fixed subset in which each class keeps its share to within one sample.
+def stratified_subset(labels: Integers, num_samples: int) -> Integers:
+    """Return the sorted indices of a fixed subset with the shares of all classes.
 
-    Whole samples of each share come first, then the largest remainders, ties to the lower class.
+    Each class keeps its share to within one sample. Whole samples of each share come first, then
+    the largest remainders; ties go to the lower class.
 
     >>> stratified_subset(np.array([0, 1, 0, 1, 0, 1, 0, 0, 0]), 3).tolist()
     [0, 2, 3]
@@ -55,27 +62,32 @@ def stratified_subset(labels: Integers, num_samples: int, seed: int = SPLIT_SEED
     classes, position = np.unique(labels, return_inverse=True)
     if not len(classes) <= num_samples <= len(labels):
         raise ValueError(
-            f"a stratified subset of {len(labels)} samples in {len(classes)} classes has between {len(classes)} and "
-            f"{len(labels)} samples, got {num_samples}"
+            f"num_train must be between {len(classes)}, one sample per class, and {len(labels)}, "
+            f"all of them, got {num_samples}"
         )
     # Whole numbers throughout: counts * num_samples = quota * total + remainder.
     quota, remainder = np.divmod(np.bincount(position) * num_samples, len(labels))
-    quota[np.argsort(-remainder, kind="stable")[: num_samples - quota.sum()]] += 1
-    random = np.random.RandomState(seed)
-    chosen = [random.permutation(np.flatnonzero(position == k))[: quota[k]] for k in range(len(classes))]
+    by_remainder = np.argsort(-remainder, kind="stable")
+    quota[by_remainder[: num_samples - quota.sum()]] += 1
+    random = np.random.RandomState(SPLIT_SEED)
+    chosen = []
+    for k in range(len(classes)):
+        shuffled = random.permutation(np.flatnonzero(position == k))
+        chosen.append(shuffled[: quota[k]])
     return np.sort(np.concatenate(chosen))
 
 
-def noisy_labels(labels: Integers, share: float, num_classes: int, seed: int = SPLIT_SEED) -> Integers:
-    """The labels with a share of them, chosen by a fixed seed, each replaced by another class.
+def noisy_labels(labels: Integers, share: float, num_classes: int) -> Integers:
+    """Return the labels with a share of them, chosen by a fixed seed, replaced by other classes.
 
-    A larger share replaces those of a smaller one, and more.
+    A larger share replaces the same labels as a smaller one, and more.
 
     >>> noisy_labels(np.array([0, 1, 2, 0, 1, 2]), 0.5, num_classes=3).tolist()
     [1, 2, 2, 0, 1, 0]
     """
-    random = np.random.RandomState(seed)
+    random = np.random.RandomState(SPLIT_SEED)
     chosen = random.permutation(len(labels))[: round(share * len(labels))]
     noisy = labels.copy()
-    noisy[chosen] = (labels + random.randint(1, num_classes, len(labels)))[chosen] % num_classes
+    shift = random.randint(1, num_classes, len(labels))
+    noisy[chosen] = (labels + shift)[chosen] % num_classes
     return noisy

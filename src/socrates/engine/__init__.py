@@ -1,4 +1,9 @@
-"""Training, evaluation, the launching of many runs, and studies over them."""
+"""Training, evaluation, and studies of many runs.
+
+`train.py` is one run, from an experiment to a finished run directory; `studies/` starts many and
+chooses among them. Everything below `report`, `paper` and `cli` may be imported here, and the run
+directory is all that they see of it. Read `train.py` first, then `epoch.py`.
+"""
 
 from socrates.engine.evaluate import evaluate
 from socrates.engine.studies.local import LocalEngine

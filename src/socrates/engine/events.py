@@ -1,4 +1,4 @@
-"""What runs and studies tell while they go on: `tell(event)` is the one way, whoever listens."""
+"""What runs and studies report while they run: `tell(event)` is the one way, for any listener."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from socrates.records import EpochRecord, Run
 
 @dataclass(frozen=True)
 class Planned:
-    """So many runs are wanted, and so many are finished already."""
+    """A study begins: how many runs are wanted, and how many of them are finished already."""
 
     total: int
     finished: int
@@ -18,16 +18,16 @@ class Planned:
 
 @dataclass(frozen=True)
 class Started:
-    """Training of a run starts, or continues, after so many epochs, on data that `found` tells in words.
+    """Training of a run starts, or continues after some epochs, on data that `data` describes.
 
-    About how many seconds an epoch takes is NaN unless it was tried.
+    About how many seconds an epoch takes is NaN unless it was measured.
     """
 
     experiment: Experiment
     run: Run
     epochs_done: int
     steps_per_epoch: int
-    found: str = ""
+    data: str = ""
     seconds_per_epoch: float = math.nan
 
 
@@ -49,7 +49,7 @@ class EpochDone:
 
 @dataclass(frozen=True)
 class Finished:
-    """The run is whole; if it was before, `already` says since when."""
+    """The run is finished; if it was before, `already` says since when."""
 
     experiment: Experiment
     run: Run
@@ -58,7 +58,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Retried:
-    """The process of a run died, and why; the run goes on in another one."""
+    """The process of a run died, and why; the run continues in another one."""
 
     experiment: Experiment
     reason: str
@@ -66,7 +66,7 @@ class Retried:
 
 @dataclass(frozen=True)
 class Failed:
-    """The run ended before it was whole, and why."""
+    """The run ended before it was finished, and why."""
 
     experiment: Experiment
     reason: str
@@ -74,7 +74,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Closed:
-    """Nothing more comes, be it finished, stopped or failed."""
+    """No more events follow, whether runs are finished, stopped or failed."""
 
 
 Event = Planned | Started | Stepped | EpochDone | Finished | Retried | Failed | Closed
@@ -82,11 +82,11 @@ Tell = Callable[[Event], None]
 
 
 def to_nobody(_: Event) -> None:
-    """Nobody listens."""
+    """Ignore an event, as the default listener."""
 
 
 def to_all(*listeners: Tell) -> Tell:
-    """One `tell` for several listeners, in their order.
+    """Return one `tell` for several listeners, which are called in their order.
 
     >>> heard = []
     >>> to_all(heard.append, heard.append)(Closed())

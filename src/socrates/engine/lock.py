@@ -1,4 +1,8 @@
-"""One process a run directory, also on a file system that several machines share."""
+"""One process for each run directory, also on a file system that several machines share.
+
+The system's lock (flock) guards against all processes of this machine; against other machines, or
+where a file system has no locks, the owner's name in the file and its heartbeat do.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,21 @@ from typing import NamedTuple
 
 from socrates.files import named_errors
 
+# filelock's SoftFileLease (4.2) fails two tests of tests/test_engine_robust.py: the empty lock that
+# a power cut leaves is never taken over (test_a_lock_of_a_dead_process_*), and a process of this
+# machine that was only suspended loses its lock (test_a_suspended_process_keeps_its_lock).
 try:
     import fcntl
-except ImportError:  # not on every system: there only what stands in the file tells
+except ImportError:  # not on every system: there the content of the file decides
     fcntl = None
 
 HOST = platform.node()
-SECONDS_BETWEEN_BEATS = 5.0  # by which a process on another machine shows that it lives
+SECONDS_BETWEEN_BEATS = 5.0  # by which a process on another machine shows that it is alive
 BEATS_UNTIL_DEAD = 3
 
 
-class Owner(NamedTuple):
-    """Who trains a run, as the lock says."""
+class LockOwner(NamedTuple):
+    """The process that trains a run, as the lock names it."""
 
     pid: int
     host: str
@@ -35,16 +42,18 @@ class Owner(NamedTuple):
 
 @contextlib.contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """A run directory for this process alone; a process that is gone holds nothing, however it ended.
+    """Hold a run directory for this process alone.
 
-    What processes that are gone had not written to its end is removed.
+    A process that is gone holds nothing, however it ended. Files that such processes had not
+    written completely are removed.
 
     >>> import tempfile
     >>> directory = Path(tempfile.mkdtemp())
     >>> with held(directory), held(directory):
     ...     pass
     Traceback (most recent call last):
-    BlockingIOError: ... is already being trained by another process (pid ...): wait for it, or stop it
+    BlockingIOError: ... is already being trained by another process (pid ...): wait for it,
+    or stop it
     >>> list(directory.iterdir())
     []
     """
@@ -53,28 +62,34 @@ def held(directory: Path) -> Iterator[None]:
     ended = threading.Event()
     threading.Thread(target=_beat, args=(path, ended), daemon=True).start()
     try:
-        for half in directory.rglob("*.tmp"):
-            pid = Path(half.stem).suffix[1:]  # that `replacing` wrote there
-            if pid.isdecimal() and not alive(int(pid)):
-                half.unlink(missing_ok=True)
+        _remove_half_written(directory)
         yield
     finally:
         ended.set()
-        path.unlink(missing_ok=True)  # while it is locked: who waits for it sees that it is gone and makes another
+        # while it is locked: who waits for it sees that it is gone and makes another
+        path.unlink(missing_ok=True)
         os.close(file)
 
 
+def _remove_half_written(directory: Path) -> None:
+    for half in directory.rglob("*.tmp"):
+        pid = Path(half.stem).suffix[1:]  # as `files.replacing` names them
+        if pid.isdecimal() and not is_alive(int(pid)):
+            half.unlink(missing_ok=True)
+
+
 def _locked(path: Path) -> int:
-    """The lock file, open and ours."""
+    """Return the lock file, open and locked by this process."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if _is_held(file, path):
+                owner = _owner(file) or LockOwner(0, HOST)
                 raise BlockingIOError(
-                    f"{path.parent} is already being trained by another process ({_owner(file) or Owner(0, HOST)}): "
-                    f"wait for it, or stop it"
+                    f"{path.parent} is already being trained by another process ({owner}): "
+                    "wait for it, or stop it"
                 )
-            if _is_there(file, path):
+            if _is_at(file, path):
                 with named_errors(path):
                     os.ftruncate(file, 0)
                     os.pwrite(file, f"{os.getpid()} {HOST}\n".encode(), 0)
@@ -86,34 +101,40 @@ def _locked(path: Path) -> int:
 
 
 def _is_held(file: int, path: Path) -> bool:
-    """Whether another process has the lock: the system says so or, where it cannot, what stands in the file."""
-    guarded = False
+    """Return whether another process has the lock, by the system's word or else by the file's."""
+    has_guard = False
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            guarded = True  # against all processes of this machine; it frees the lock of one that is gone
+            # against all processes of this machine; the system frees the lock of one that is gone
+            has_guard = True
         except BlockingIOError:
             return True
         except OSError:  # such as a network file system without locks
             pass
     owner = _owner(file)
     if owner is None or owner.host == HOST:
-        return owner is not None and not guarded and alive(owner.pid)
+        return owner is not None and not has_guard and is_alive(owner.pid)
     return _beats(path)
 
 
-def _is_there(file: int, path: Path) -> bool:
-    """Whether it is the file under that name: its owner may have removed it between our opening and our locking."""
+def _is_at(file: int, path: Path) -> bool:
+    """Return whether the open file is still at its path.
+
+    Its owner may have removed it after we opened it and before we locked it.
+    """
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _owner(file: int) -> Owner | None:
-    """Who wrote the lock; earlier versions wrote no host."""
+def _owner(file: int) -> LockOwner | None:
+    """Return who wrote the lock; earlier versions wrote no host."""
     words = os.pread(file, 300, 0).decode(errors="replace").split()
-    return Owner(int(words[0]), " ".join(words[1:]) or HOST) if words and words[0].isdecimal() else None
+    if not words or not words[0].isdecimal():
+        return None
+    return LockOwner(int(words[0]), " ".join(words[1:]) or HOST)
 
 
 def _beat(path: Path, ended: threading.Event) -> None:
@@ -123,7 +144,7 @@ def _beat(path: Path, ended: threading.Event) -> None:
 
 
 def _beats(path: Path) -> bool:
-    """Whether a process on another machine still touches its lock; their clocks need not agree."""
+    """Return whether a process on another machine still touches its lock; clocks may differ."""
     try:
         before = path.stat().st_mtime_ns
         for _ in range(BEATS_UNTIL_DEAD):
@@ -135,10 +156,10 @@ def _beats(path: Path) -> bool:
     return False
 
 
-def alive(pid: int) -> bool:
-    """Whether another process of this machine is there.
+def is_alive(pid: int) -> bool:
+    """Return whether another process of this machine has this number.
 
-    >>> alive(os.getpid()), alive(os.getppid())
+    >>> is_alive(os.getpid()), is_alive(os.getppid())
     (False, True)
     """
     if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it

@@ -1,4 +1,4 @@
-"""How long training takes, from a few steps that leave no trace."""
+"""How long training takes, measured by a few steps that leave no trace."""
 
 import copy
 import time
@@ -10,60 +10,65 @@ import torch
 
 from socrates import data
 from socrates.contracts import Splits, Stream
-from socrates.engine.build import build, load_data, make_fabric
+from socrates.engine.build import build, freeze, load_data, make_fabric, make_optimizer
+from socrates.engine.epoch import backward, meta_batches, update
 from socrates.engine.evaluate import EVAL_BATCH, infer, val_record
-from socrates.engine.keep import freeze, reserve
-from socrates.engine.optim import make_optimizer
+from socrates.engine.keep import reserve
+from socrates.engine.ranks import ALONE
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import model_file
 
-TRIED = 4  # steps, of which the first is not counted
+TRIED = 3  # steps, of which the first is not counted
 
 
 class Pace(NamedTuple):
-    """Seconds of a step of training, and of evaluating an image."""
+    """The seconds of a training step, and of the evaluation of an image."""
 
     step: float
     image: float
 
 
-def pace(
-    experiment: Experiment, *, data_root: Path | None = None, accelerator: str = "auto", start: Path | None = None
+def measure_epoch_seconds(
+    experiment: Experiment,
+    *,
+    data_root: Path | None = None,
+    accelerator: str = "auto",
+    start: Path | None = None,
 ) -> float:
-    """About how many seconds an epoch of an experiment takes here."""
+    """Return about how many seconds an epoch of an experiment takes on this machine."""
     experiment = resolve(experiment)
     fabric = make_fabric(accelerator, experiment.precision)
-    splits, _ = reserve(data.to_device(load_data(experiment, data_root), fabric.device), experiment.certify)
-    return seconds_per_epoch(fabric, build(experiment, splits, fabric, start and model_file(start)), splits)
+    loaded = data.to_device(load_data(experiment, data_root), fabric.device)
+    splits, _ = reserve(loaded, experiment.certify)
+    state = build(experiment, splits, fabric, start and model_file(start))
+    return seconds_per_epoch(fabric, state, splits)
 
 
 def seconds_per_epoch(fabric: Any, state: State, splits: Splits) -> float:
-    """About how long an epoch takes: steps on a copy of model and method, and a batch of evaluation."""
+    """Return about how many seconds an epoch takes."""
     pace = try_pace(fabric, state, splits)
-    return pace.step * state.steps + pace.image * len(splits.val)
+    return pace.step * state.steps_per_epoch + pace.image * len(splits.val)
 
 
-def try_pace(fabric: Any, state: State, splits: Splits, tried: int = TRIED) -> Pace:
-    """The pace of a few steps on a copy of model and method, and of a batch of evaluation."""
-    experiment, settings = state.experiment, state.experiment.optimization
-    size = settings.batch_size
+def try_pace(fabric: Any, state: State, splits: Splits) -> Pace:
+    """Measure a few steps on a copy of model and method, and a batch of evaluation."""
+    experiment = state.experiment
+    settings = experiment.optimization
     model, method = copy.deepcopy((state.model, state.method))
     optimizer = make_optimizer(model, settings)
-    method.start_epoch(state.epoch, model)
+    trial = replace(state, model=model, method=method, optimizer=optimizer, gathered=None)
+    gathered = trial.begin_epoch()
     model.train()
     freeze(model, settings)
-    rows = torch.arange(min(len(state.train), tried * size))
-    meta = next(iter(state.meta.batches(size, torch.arange(len(state.meta))[:size]))) if state.meta else None
+    rows = torch.arange(min(len(state.train), TRIED * settings.batch_size))
+    meta = next(meta_batches(trial, ALONE), None)
     times: list[float] = []
     start = time.perf_counter()
-    for batch in state.train.batches(size, rows, Stream(experiment.seed, 0, "pace")):
-        with fabric.autocast():
-            loss = method(model, replace(batch, meta=meta, learning_rate=settings.learning_rate)).loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        method.end_step(model)
+    for batch in state.train.batches(settings.batch_size, rows, Stream(experiment.seed, 0, "pace")):
+        batch = replace(batch, meta=meta, learning_rate=settings.learning_rate)
+        output = backward(fabric, model, trial, batch, ALONE)
+        update(fabric, model, trial, batch, output, gathered)
         _wait(fabric.device)
         times.append(time.perf_counter() - start)
         start = time.perf_counter()
@@ -75,6 +80,6 @@ def try_pace(fabric: Any, state: State, splits: Splits, tried: int = TRIED) -> P
 
 
 def _wait(device: torch.device) -> None:
-    """Until what was asked of a device is done: it is asked for more than it has done, to be fast."""
+    """Wait until a device has done its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

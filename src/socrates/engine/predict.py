@@ -1,4 +1,4 @@
-"""Predictions for image files: found, decoded and written as a stream, so that any number of them fits."""
+"""Predictions for image files, read and written as a stream, so that any number of them fits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from socrates.files import no_formula, replacing
 from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
 WORKERS = 8
+ROW = ("path", "predicted", "confidence", "unknown", "answered")  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
 
 
 @dataclass
-class Found:
-    """How a prediction of files went."""
+class FilesPredicted:
+    """How many image files were predicted and answered, and why some could not be read."""
 
     images: int = 0
     answered: int = 0
@@ -40,32 +41,41 @@ class Found:
 
 
 def find_images(words: Sequence[str | Path]) -> list[Path]:
-    """The image files that words name: files, folders with all below them, or patterns such as `new/*.png`.
+    """Return the image files that words name: files, whole folders, or patterns as `new/*.png`.
 
     >>> find_images(["no/such/*.png"])
     Traceback (most recent call last):
-    ValueError: 'no/such/*.png' names no image: give files, folders or patterns of image files (.bmp, ...)
+    ValueError: 'no/such/*.png' names no image: pass files, folders or patterns of image
+    files (.bmp, ...)
     """
-    found: dict[Path, None] = {}
+    images: dict[Path, None] = {}
     for word in map(str, words):
         path = Path(word).expanduser()
         if path.is_dir():
-            here = [file for file in sorted(path.rglob("*")) if is_image(file, path)]
+            files = [file for file in sorted(path.rglob("*")) if is_image(file, path)]
         else:
             names = [path] if path.exists() else sorted(glob.glob(str(path), recursive=True))
-            here = [file for file in map(Path, names) if file.is_file()]
-        if not here:
+            files = [file for file in map(Path, names) if file.is_file()]
+        if not files:
             known = ", ".join(sorted(SUFFIXES))
-            raise ValueError(f"{word!r} names no image: give files, folders or patterns of image files ({known})")
-        found |= dict.fromkeys(here)
-    return list(found)
+            raise ValueError(
+                f"{word!r} names no image: pass files, folders or patterns of image files ({known})"
+            )
+        images |= dict.fromkeys(files)
+    return list(images)
 
 
 def read_image(path: Path, about: Description) -> Tensor:
-    """A file as the model was shown its images: uint8 (channels, height, width), the middle of it in a square."""
+    """Read a file as the model was trained on images: uint8 (channels, height, width).
+
+    Where the model sees squares, that is the middle of the image.
+    """
     channels, height, width = about.image_shape
     if about.preparation is None or channels not in (1, 3):
-        raise ValueError(f"{about.model} takes no grey or RGB images that files could be made into: give it tensors")
+        raise ValueError(
+            f"{about.model} takes no gray or RGB images that files could be read into: pass it "
+            "tensors"
+        )
     with opened(path) as file:
         image = as_rgb(file)
     if height == width:
@@ -79,7 +89,10 @@ def read_image(path: Path, about: Description) -> Tensor:
 def batches(
     files: Sequence[Path], about: Description, unreadable: dict[Path, str], size: int = BATCH
 ) -> Iterator[tuple[list[Path], Tensor]]:
-    """Files and their images, the next batch being decoded meanwhile; those that cannot be read are put aside."""
+    """Yield files and their images, while the next batch is being decoded.
+
+    Files that cannot be read are put into `unreadable`, each with the reason.
+    """
     check_whole("batch_size", size, above=0)
 
     def read(path: Path) -> Tensor | str:
@@ -91,12 +104,13 @@ def batches(
             return f"{path}: not a readable image ({error!r})"
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        coming = pool.map(read, files[:size])
+        next_batch = pool.map(read, files[:size])
         for start in range(0, len(files), size):
-            here, coming = coming, pool.map(read, files[start + size : start + 2 * size])
-            both = dict(zip(files[start : start + size], here, strict=True))
-            unreadable |= {path: image for path, image in both.items() if isinstance(image, str)}
-            images = {path: image for path, image in both.items() if isinstance(image, Tensor)}
+            batch = next_batch
+            next_batch = pool.map(read, files[start + size : start + 2 * size])
+            decoded = dict(zip(files[start : start + size], batch, strict=True))
+            unreadable |= {path: image for path, image in decoded.items() if isinstance(image, str)}
+            images = {path: image for path, image in decoded.items() if isinstance(image, Tensor)}
             if images:
                 yield list(images), torch.stack(list(images.values()))
 
@@ -107,59 +121,63 @@ def predict_files(
     write: Write,
     batch_size: int = BATCH,
     tell: Callable[[int], None] = lambda done: None,
-) -> Found:
-    """Predict every file and hand the rows on, a batch at a time; `tell` hears how many files are done."""
-    found = Found()
-    for paths, images in batches(files, predictor.about, found.unreadable, batch_size):
+) -> FilesPredicted:
+    """Predict every file, write the rows of a batch at a time, and report how many are done."""
+    done = FilesPredicted()
+    for paths, images in batches(files, predictor.about, done.unreadable, batch_size):
         rows = rows_of(predictor, paths, images)
         write(rows)
-        found.images += len(rows)
-        found.answered += sum(row["answered"] for row in rows)
-        tell(found.images + len(found.unreadable))
+        done.images += len(rows)
+        done.answered += sum(row["answered"] for row in rows)
+        tell(done.images + len(done.unreadable))
     tell(len(files))
-    return found
+    return done
 
 
 def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list[Row]:
-    """One row a file: path, predicted name, confidence, belief in unknown, whether it is answered, and each class."""
+    """Return one row per file: path, prediction, confidence, unknown, answered, and each class."""
     logits = predictor.logits(images, len(images))
-    found, names, called = predictor.prediction(logits), columns(predictor), [*predictor.classes, "unknown"]
-    unknown = predictor.scaled(logits).softmax(dim=1)[:, -1].tolist() if predictor.about.unknown_class else None
-    parts = (found.predicted, found.confidence, found.answered, found.probs)
-    rows = zip(paths, unknown or [None] * len(paths), *(torch.as_tensor(part).tolist() for part in parts), strict=True)
-    return [  # unknown as an answer has its column already
-        dict(zip(names, (printable(path), called[best], confidence, belief, answered, *probs), strict=False))
-        for path, belief, best, confidence, answered, probs in rows
-    ]
+    prediction = predictor.prediction(logits)
+    answers = [*predictor.classes, "unknown"]
+    unknown: list[Any] = [None] * len(paths)
+    if predictor.about.unknown_class:
+        unknown = predictor.scaled(logits).softmax(dim=1)[:, -1].tolist()
+    values = zip(
+        map(printable, paths),
+        [answers[best] for best in torch.as_tensor(prediction.predicted).tolist()],
+        torch.as_tensor(prediction.confidence).tolist(),
+        unknown,
+        torch.as_tensor(prediction.answered).tolist(),
+        *torch.as_tensor(prediction.probs).T.tolist(),
+        strict=True,
+    )
+    names = columns(predictor)
+    # where unknown is an answer, it has a column already: its probability is left out
+    return [dict(zip(names, row, strict=False)) for row in values]
 
 
 def printable(path: Path) -> str:
-    """A path as text that every file format takes, whatever bytes its name has."""
+    """Return a path as text that every file format takes, whatever bytes its name has."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def columns(predictor: Predictor) -> list[str]:
-    """The columns of a row; the classes have their names, told apart from the others.
-
-    >>> ROW
-    ('path', 'predicted', 'confidence', 'unknown', 'answered')
-    """
-    alike = set(ROW) & set(predictor.classes)
-    return [*ROW, *(f"class {name}" if alike else name for name in predictor.classes)]
-
-
-ROW = ("path", "predicted", "confidence", "unknown", "answered")
+    """Return the columns of a row: those of `ROW`, and one for each class."""
+    is_ambiguous = bool(set(ROW) & set(predictor.classes))
+    return [*ROW, *(f"class {name}" if is_ambiguous else name for name in predictor.classes)]
 
 
 @contextmanager
 def writing(path: Path | None, predictor: Predictor) -> Iterator[Write]:
-    """A function that writes rows to a .csv, .jsonl or .parquet file, which is there once it is whole."""
+    """Yield a function that writes rows to a .csv, .jsonl or .parquet file, whole or not at all."""
     if path is None:
         yield lambda rows: None
         return
     writers = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}
     if path.suffix.lower() not in writers:
-        raise ValueError(f"predictions are written to {', '.join(writers)} files, got {path.name!r}")
+        raise ValueError(
+            f"predictions are written to {', '.join(writers)} files, got {path.name!r}"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file, writers[path.suffix.lower()](file, columns(predictor)) as write:
         yield write
@@ -170,7 +188,9 @@ def _csv(file: Any, names: list[str]) -> Iterator[Write]:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow(map(no_formula, names))
-    yield lambda rows: writer.writerows([no_formula(row.get(name, "")) for name in names] for row in rows)
+    yield lambda rows: writer.writerows(
+        [no_formula(row.get(name, "")) for name in names] for row in rows
+    )
     text.detach()
 
 
@@ -195,37 +215,50 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
 
 
 def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]:
-    """Logits and labels of a folder with a sub-folder for each class, whose images must be new to the model."""
+    """Return logits and labels of a folder with a sub-folder for each class.
+
+    Its images must be new to the model.
+    """
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder: expected labelled images, a sub-folder for each class")
-    here = class_names(folder)
-    if not here or set(here) - set(predictor.classes):
         raise ValueError(
-            f"{folder} has the sub-folders {here}, expected some of the model's classes {predictor.classes}"
+            f"{folder} is not a folder: expected labeled images, one sub-folder per class"
+        )
+    names = class_names(folder)
+    if not names or set(names) - set(predictor.classes):
+        raise ValueError(
+            f"{folder} has the sub-folders {names}, expected some of the model's classes "
+            f"{predictor.classes}"
         )
     refuse_training_folder(folder, str(predictor.about.facts.get("dataset", "")))
-    files, positions = list_images(folder, here)
-    label_of = dict(zip(files, (predictor.classes.index(here[position]) for position in positions), strict=True))
+    files, positions = list_images(folder, names)
+    labels_of_folders = [predictor.classes.index(name) for name in names]
+    label_of = {
+        file: labels_of_folders[position] for file, position in zip(files, positions, strict=True)
+    }
     unreadable: dict[Path, str] = {}
-    found: list[Tensor] = []
+    logits: list[Tensor] = []
     labels: list[int] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
         if known := predictor.seen_rows(images):
             raise ValueError(f"{folder}: {paths[known[0]]} and {len(known) - 1} more {NOT_NEW}")
-        found.append(predictor.logits(images, len(images)))
+        logits.append(predictor.logits(images, len(images)))
         labels += [label_of[path] for path in paths]
     if unreadable:
-        why = next(iter(unreadable.values()))
-        raise ValueError(f"{folder}: {len(unreadable)} images cannot be read; the first: {why}")
-    return torch.cat(found), torch.tensor(labels)
+        reason = next(iter(unreadable.values()))
+        raise ValueError(f"{folder}: {len(unreadable)} images cannot be read; the first: {reason}")
+    return torch.cat(logits), torch.tensor(labels)
 
 
 def refuse_training_folder(folder: Path, dataset: str) -> None:
-    """Refuse a folder that trained the model, chose its epoch or fitted its scaler; its test folder did none of it."""
+    """Refuse a folder that trained the model, chose its epoch or fitted its scaler.
+
+    Its test folder did none of these.
+    """
     kind, _, path = dataset.partition(":")
     if kind != "folder":
         return
-    place, trained = folder.resolve(), Path(path).expanduser().resolve()
-    tests = (trained / "train").is_dir() and place.is_relative_to(trained / "test")
-    if place.is_relative_to(trained) and not tests:
+    place = folder.resolve()
+    trained = Path(path).expanduser().resolve()
+    is_test = (trained / "train").is_dir() and place.is_relative_to(trained / "test")
+    if place.is_relative_to(trained) and not is_test:
         raise ValueError(f"{folder} belongs to the images that {NOT_NEW}")

@@ -1,4 +1,7 @@
-"""One training run, from an Experiment to a finished run directory. The loop never asks which method it runs."""
+"""One training run, from an Experiment to a finished run directory.
+
+The loop never asks which method it runs.
+"""
 
 import contextlib
 import math
@@ -13,25 +16,40 @@ from torch import Tensor
 from socrates import data
 from socrates.contracts import Split, Splits
 from socrates.data.download import nothing_downloaded
-from socrates.data.fingerprint import Fingerprint, fingerprint
-from socrates.engine.build import build, load_data, make_fabric
-from socrates.engine.epoch import train_epoch
+from socrates.data.fingerprint import Fingerprint, fingerprint, fingerprint_loaded
+from socrates.engine.build import (
+    build,
+    freeze,
+    learning_rate,
+    load_data,
+    make_fabric,
+    weight_norm,
+)
+from socrates.engine.epoch import OnNan, train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
-from socrates.engine.finite import OnNan
-from socrates.engine.guard import Stopping, check_space, check_writable, enough_memory
-from socrates.engine.keep import freeze, keep_model, reserve
-from socrates.engine.launch import devices_and_nodes, follows, hurry, launched
+from socrates.engine.keep import keep_model, reserve
 from socrates.engine.lock import held
-from socrates.engine.optim import learning_rate, weight_norm
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.ranks import Ranks
+from socrates.engine.ranks import Ranks, devices_and_nodes, follows, launched
+from socrates.engine.saving import Saving
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
 from socrates.predictor import Weights, model_file
-from socrates.records import EpochRecord, Run, best_epoch
+from socrates.records import EpochRecord, Run, best_epoch, finished_run
 
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
+
+class Options(NamedTuple):
+    """How a run is trained, as far as that does not decide its numbers."""
+
+    data_root: Path | None
+    accelerator: str
+    again: bool
+    keep_weights: Weights
+    start: Path | None
+    estimate: bool
+    on_nan: OnNan
+    processes: tuple[int, int]  # on each machine, and machines
 
 
 def train(
@@ -49,36 +67,39 @@ def train(
     num_nodes: int = 1,
     tell: Tell = to_nobody,
 ) -> Run:
-    """Train an experiment into its directory below `out`; a finished run is left as it is, a stopped one goes on.
+    """Train an experiment into its directory below `out`.
 
-    Data that are not those the run began with are refused, unless `again` starts it anew. The finished run keeps its
-    model, with weights in full, in half precision, or none; see `socrates.load`. `start` is the model.safetensors (or
-    the run that holds it) of the weights whose hash the experiment names. With `estimate` a few steps are tried first,
-    to tell about how long it takes.
+    A finished run is left as it is, a stopped one continues. Data that are not those the run began
+    with are refused, unless `again` starts it from the beginning. The finished run keeps its model,
+    with weights in full, in half precision, or none; see `socrates.load`. `start` is the
+    model.safetensors (or the run that holds it) of the weights whose hash the experiment names.
+    With `estimate` a few steps are tried first, to report about how long it takes.
 
-    A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"` such steps are left
-    out, counted and told; with "collapse" training goes on, and the run is recorded as collapsed.
+    A loss that is not finite stops the run, which keeps its last good state; with `on_nan="skip"`
+    such steps are left out, counted and reported; with "collapse" training continues, and the run
+    is recorded as collapsed.
 
-    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many processes: this
-    program is started anew as the others, unless torchrun or SLURM did. The numbers are those of one process, but for
-    rounding and for what depends on a process's part of a batch (batch norm, dropout). `out` must be one folder for
-    all machines; the first process alone writes to it, and tells. A stopped run goes on with any number of devices.
+    With several `devices`, on each of `num_nodes` machines, every batch is divided among as many
+    processes: this program is started again as the others, unless torchrun or SLURM did. The
+    numbers are those of one process, but for rounding and for what depends on a process's part of a
+    batch (batch norm, dropout). `out` must be one folder for all machines; only the first process
+    writes to it and reports. A stopped run continues with any number of devices.
     """
     experiment = resolve(experiment)
     tell = to_nobody if follows(devices, num_nodes) else tell
-    directory = Run.directory_of(out, experiment)
     already = ""
     try:
-        if not again and (directory / "finished.json").is_file():
-            already = nothing_to_do(Run(directory), data_root, {})
-            clear_away(Run(directory))
+        run = None if again else finished_run(out, experiment)
+        if run is not None:
+            already = already_finished(run, data_root, {})
+            clear_away(run)
         else:
-            check_writable(Path(out))
             start = start and model_file(Path(start))
             processes = devices_and_nodes(devices, num_nodes)
-            options = Options(data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes)
-            _train(experiment, Path(out), options, tell)
-        run = Run(directory)
+            options = Options(
+                data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes
+            )
+            run = _train(experiment, Path(out), options, tell)
         tell(Finished(experiment, run, already))
     finally:
         tell(Closed())
@@ -86,25 +107,30 @@ def train(
 
 
 def clear_away(run: Run) -> None:
-    """Remove what a process left that was killed just after its run became whole."""
+    """Remove what a process left behind that was killed just after it finished its run."""
     if [*run.directory.glob("checkpoint*"), *run.directory.glob("lock")]:
-        with contextlib.suppress(OSError), held(run.directory):  # another may be at it, or the folder be read-only
+        # another process may be at it, or the folder be read-only
+        with contextlib.suppress(OSError), held(run.directory):
             run.forget_checkpoints()
 
 
-def nothing_to_do(run: Run, data_root: Path | None, known: dict[Any, Fingerprint]) -> str:
-    """Since when a run is finished, unless its data are other ones now; data that are not there now are no mistake.
+def already_finished(run: Run, data_root: Path | None, known: dict[Any, Fingerprint]) -> str:
+    """Return since when a run is finished; refuse it if its data have changed.
 
-    What is found of the data is put into `known`, so that many runs on the same look at them once.
+    Data that are not there now are not an error. Fingerprints are put into `known`, so that many
+    runs on the same data read them once.
     """
     words = f"already finished on {run.finished_on}, nothing to do"
     if run.data is None:  # an earlier version trained it
         return words
-    dataset, key = run.experiment.dataset.name, (run.experiment.dataset, run.experiment.num_train)
+    experiment = run.experiment
+    key = (experiment.dataset, experiment.num_train)
     try:
         if key not in known:
             with nothing_downloaded():
-                known[key] = fingerprint(dataset, lambda: load_data(run.experiment, data_root), data_root)
+                known[key] = fingerprint(
+                    experiment.dataset.name, lambda: load_data(experiment, data_root), data_root
+                )
         check_data(run, known[key])
     except (FileNotFoundError, ImportError):
         return f"{words}; its data are not there now"
@@ -115,75 +141,97 @@ def check_data(run: Run, now: Fingerprint) -> None:
     """Refuse data that are not those the run began with."""
     if run.data and (difference := run.data.difference(now)):
         raise ValueError(
-            f"{run.directory} began with other data under the name {run.experiment.dataset.name}; now {difference}: "
-            f"restore them, choose another folder for the run, or start it anew (again=True, --again)"
+            f"{run.directory} was started with different data of the name "
+            f"{run.experiment.dataset.name}; now {difference}: restore them, choose another "
+            "folder for the run, or start it from the beginning with again=True"
         )
 
 
-class Options(NamedTuple):
-    """How a run is trained, as far as that does not decide its numbers."""
-
-    data_root: Path | None
-    accelerator: str
-    again: bool
-    keep_weights: Weights
-    start: Path | None
-    estimate: bool
-    on_nan: OnNan
-    processes: tuple[int, int]  # on each machine, and machines
-
-
-def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
+def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> Run:
+    """Train in this process, as the first rank of a run or as another one; return the run."""
     fabric = make_fabric(options.accelerator, experiment.precision, *options.processes)
-    ranks = launched(fabric)
-    with ranks.none_lost():
-        _train_as_rank(ranks, fabric, experiment, out, options, tell)
-        ranks.wait()
-
-
-def _train_as_rank(ranks: Ranks, fabric: Any, experiment: Experiment, out: Path, options: Options, tell: Tell) -> None:
-    with ranks.first_ahead():
-        loaded = load_data(experiment, options.data_root)
-    found = fingerprint(experiment.dataset.name, lambda: loaded, options.data_root)
-    splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
-    with enough_memory(f"the model {experiment.model.name}", "make it smaller"):
+    with launched(fabric) as ranks:
+        with ranks.first_ahead():
+            loaded = load_data(experiment, options.data_root)
+        data_now = fingerprint_loaded(experiment.dataset.name, loaded, options.data_root)
+        splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
         state = build(experiment, splits, fabric, options.start)
-    check_space(out, splits, state)
-    with ranks.first_ahead():
-        run = Run.create(out, experiment)  # not before: a mistake leaves no directory
-    settings = experiment.optimization
-    large = enough_memory(f"batches of {settings.batch_size} in {experiment.model.name}", "make one of them smaller")
-    stop = Stopping(state, run, ranks)
-    with held(run.directory) if ranks.first else contextlib.nullcontext(), stop.listening(), large:
-        if options.again and ranks.first:
-            run.forget()
-        if ranks.from_first(run.finished):
-            return  # by another process, since this one looked
-        if ranks.first:
-            resume(run, state, found)
-        state.share(ranks)
-        seconds = seconds_per_epoch(fabric, state, splits) if options.estimate and ranks.alone else math.nan
-        freeze(state.model, settings)  # before the ranks agree on what learns
-        model, state.optimizer = fabric.setup(state.model, state.optimizer)
-        if hasattr(state.model, "features"):
-            model.mark_forward_method("features")
-        tell(Started(experiment, run, state.epoch, state.steps, str(splits), seconds))
-        hurry(ranks)
-        _train_epochs(fabric, model, splits, stop, options.on_nan, tell)
-        if ranks.first:
-            finish(run, model, state, splits, reserved, options.keep_weights)
+        with ranks.first_ahead():
+            run = Run.create(out, experiment)  # not before: a mistake leaves no directory
+        saving = Saving(state, run, ranks)
+        lock = held(run.directory) if ranks.first else contextlib.nullcontext()
+        with lock, saving.listening():
+            if options.again and ranks.first:
+                run.forget()
+            if ranks.from_first(run.finished):
+                return run  # another process finished it since this one looked
+            if ranks.first:
+                resume(run, state, data_now)
+            state.share(ranks)
+            model = _prepared(fabric, state, splits, saving, options, tell)
+            _train_epochs(fabric, model, splits, saving, options.on_nan, tell)
+            if ranks.first:
+                finish(run, model, state, splits, reserved, options.keep_weights)
+    return run
 
 
-def _train_epochs(fabric: Any, model: Any, splits: Splits, stop: Stopping, on_nan: OnNan, tell: Tell) -> None:
-    """Those that are still to come, each with its record."""
-    state, run, ranks, saving = stop.state, stop.run, stop.ranks, Saving(stop)
-    settings, choose = state.experiment.optimization, state.experiment.choose
+def resume(run: Run, state: State, data_now: Fingerprint) -> None:
+    """Load what a stopped run left, if it is of this experiment and these data, and undamaged."""
+    experiment = state.experiment
+    if run.experiment != experiment:
+        raise ValueError(
+            f"{run.directory} holds another experiment: its experiment.json was changed, restore it"
+        )
+    check_data(run, data_now)
+    state.load(run.checkpoint)
+    run.forget_epochs_after(state.epoch)
+    for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
+        for split in ("val", "test"):
+            try:
+                run.predictions(split, epoch)
+            except (OSError, ValueError):
+                path = run.predictions_path(split, epoch)
+                warnings.warn(
+                    f"{path} is lost or damaged: only training from the beginning (again=True) "
+                    "writes it again",
+                    stacklevel=2,
+                )
+    if run.data is None:
+        run.save_data(data_now)
+
+
+def _prepared(
+    fabric: Any, state: State, splits: Splits, saving: Saving, options: Options, tell: Tell
+) -> Any:
+    """Return the model as Fabric trains it, and report that training starts."""
+    seconds = math.nan
+    if options.estimate and saving.ranks.alone:
+        seconds = seconds_per_epoch(fabric, state, splits)
+    freeze(state.model, state.experiment.optimization)  # before the ranks agree on what learns
+    model, state.optimizer = fabric.setup(state.model, state.optimizer)
+    if hasattr(state.model, "features"):
+        model.mark_forward_method("features")
+    steps = state.steps_per_epoch
+    tell(Started(state.experiment, saving.run, state.epoch, steps, str(splits), seconds))
+    saving.ranks.hurry()
+    return model
+
+
+def _train_epochs(
+    fabric: Any, model: Any, splits: Splits, saving: Saving, on_nan: OnNan, tell: Tell
+) -> None:
+    """Train the epochs that are still to come, and record each of them."""
+    state = saving.state
+    run = saving.run
+    ranks = saving.ranks
+    settings = state.experiment.optimization
+    choose = state.experiment.choose
     while state.epoch < settings.epochs:
         values: dict[str, Any] = {"rate": learning_rate(state.epoch + 0.5, settings)}
         values |= train_epoch(fabric, model, state, tell, saving.after_step, on_nan, ranks)
         ranks.share_buffers(state.model)
         values |= measure(model, state, splits, run, ranks)
-        with stop.uninterrupted():
+        with saving.uninterrupted():
             state.end_epoch()
             record = EpochRecord(state.epoch, values, values.pop("collapsed"))
             if ranks.first:
@@ -195,38 +243,34 @@ def _train_epochs(fabric: Any, model: Any, splits: Splits, stop: Stopping, on_na
         tell(EpochDone(state.experiment, record))
 
 
-class Saving:
-    """When checkpoints are written: every so many seconds, unless that takes more than a twentieth of the time."""
-
-    def __init__(self, stop: Stopping) -> None:
-        self.stop, self.ranks = stop, stop.ranks
-        self.last, self.took = time.monotonic(), 0.0
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time for one, by the first rank's clock."""
-        own = time.monotonic() - self.last > SECONDS_BETWEEN_CHECKPOINTS * max(1.0, 2 * self.took)
-        return bool(self.ranks.highest(own and self.ranks.first))
-
-    def save(self) -> None:
-        """Write one now."""
-        start = time.monotonic()
-        if self.ranks.first:
-            self.stop.save()
-        self.ranks.wait()
-        self.last = time.monotonic()
-        self.took = self.last - start
-
-    def after_step(self) -> None:
-        """Called when a step is done; a signal that came meanwhile ends training here."""
-        self.stop.leave_if_asked()
-        if self.due:
-            with self.stop.uninterrupted():
-                self.save()
+def measure(model: Any, state: State, splits: Splits, run: Run, ranks: Ranks) -> dict[str, Any]:
+    """Return what an epoch records after its steps; at kept epochs, store the logits."""
+    start = time.monotonic()
+    experiment = state.experiment
+    epoch = state.epoch + 1
+    labels = splits.val.labels
+    logits = infer(model, splits.val, ranks)
+    if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
+        test_logits = infer(model, splits.test, ranks)
+        if ranks.first:
+            save_logits(run, epoch, splits, logits, test_logits)
+        ranks.wait()
+    record: dict[str, Any] = {"val_loss": float(state.method.validation_loss(logits, labels))}
+    if experiment.choose == "refinement":
+        record["val_refinement"] = refinement(logits, labels, splits.num_classes)
+    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
+    record["weight_norm"] = float(weight_norm(state.model))
+    seconds_of_steps = state.gathered.seconds if state.gathered else 0.0
+    record["seconds"] = time.monotonic() - start + seconds_of_steps
+    if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
+        record["head_norm"] = float(weight_norm(head))
+    return record
 
 
-def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights) -> None:
-    """Evaluate the chosen epoch, keep its model, and mark the run as whole."""
+def finish(
+    run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights
+) -> None:
+    """Evaluate the chosen epoch, keep its model, and mark the run as finished."""
     chosen = run.chosen_epoch()
     if state.best:
         state.model.load_state_dict(state.best)
@@ -235,49 +279,13 @@ def finish(run: Run, model: Any, state: State, splits: Splits, reserved: Split |
     run.save_evaluation(evaluation)
     keep_model(run, state.model, splits, evaluation, scalers, weights, reserved)
     records = run.epochs_until(state.epoch)
-    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed})
-
-
-def resume(run: Run, state: State, found: Fingerprint) -> None:
-    """Take over what a stopped run left, if it is of this experiment and these data, and whole."""
-    experiment = state.experiment
-    if run.experiment != experiment:
-        raise ValueError(f"{run.directory} holds another experiment: its experiment.json was changed, restore it")
-    check_data(run, found)
-    state.load(run.checkpoint)
-    run.forget_epochs_after(state.epoch)
-    for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
-        for split in ("val", "test"):
-            try:
-                run.predictions(split, epoch)
-            except (OSError, ValueError):
-                path = run.predictions_path(split, epoch)
-                warnings.warn(f"{path} is lost or damaged: only starting anew (again) makes it again", stacklevel=2)
-    if run.data is None:
-        run.save_data(found)
-
-
-def measure(model: Any, state: State, splits: Splits, run: Run, ranks: Ranks) -> dict[str, Any]:
-    """What an epoch records after its steps; at kept epochs the logits of val and test are stored."""
-    start, experiment = time.monotonic(), state.experiment
-    epoch, labels, logits = state.epoch + 1, splits.val.labels, infer(model, splits.val, ranks)
-    if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
-        tests = infer(model, splits.test, ranks)
-        if ranks.first:
-            save_logits(run, epoch, splits, logits, tests)
-        ranks.wait()
-    record: dict[str, Any] = {"val_loss": float(state.method.validation_loss(logits, labels))}
-    if experiment.choose == "refinement":
-        record["val_refinement"] = refinement(logits, labels, splits.num_classes)
-    record |= val_record(logits, labels, splits.class_names, experiment.num_bins)
-    record["weight_norm"] = float(weight_norm(state.model))
-    record["seconds"] = time.monotonic() - start + (state.gathered.seconds if state.gathered else 0.0)
-    if isinstance(head := getattr(state.model, "head", None), torch.nn.Module):
-        record["head_norm"] = float(weight_norm(head))
-    return record
+    run.finish(
+        {"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed}
+    )
 
 
 def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:
-    """Keep the logits of val and test."""
-    for name, split, found in (("val", splits.val, val), ("test", splits.test, test)):
-        run.save_predictions(name, epoch, found.cpu().numpy(), split.labels.cpu().numpy(), splits.num_classes)
+    """Keep the logits of the validation and test data."""
+    for name, split, logits in (("val", splits.val, val), ("test", splits.test, test)):
+        labels = split.labels.cpu().numpy()
+        run.save_predictions(name, epoch, logits.cpu().numpy(), labels, splits.num_classes)

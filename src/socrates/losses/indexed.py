@@ -1,21 +1,23 @@
-"""A dataset that tells each sample's position, for losses that remember something per sample."""
+"""A dataset that adds each sample's position, for losses that remember something per sample."""
 
-import sys
-import warnings
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, cast
 
 from torch.utils.data import ConcatDataset, Dataset
 
-_CONCATENATING: Any = cast(Any, ConcatDataset).cumsum.__code__  # asks for the length of each part
-
 
 class IndexedDataset(Dataset[Any]):
-    """Adds its index to every item of a map-style dataset: `(input, label)` becomes `(input, label, index)`.
+    """Add its index to every item of a map-style dataset.
 
-    An item that is a mapping (Hugging Face datasets) gets the key "index" instead. The index counts within the dataset
-    given: wrap the training subset itself, then `len()` of it is the loss's `num_samples`; of several datasets wrap the
-    whole, `IndexedDataset(ConcatDataset([a, b]))`. Attributes such as `.classes` are those of the dataset given.
+    `(input, label)` becomes `(input, label, index)`; an item that is a mapping (Hugging Face
+    datasets) gets the key "index". The index counts within the wrapped dataset: wrap the training
+    subset itself, then its `len()` is the loss's `num_samples`. Of several datasets wrap the
+    whole, `IndexedDataset(ConcatDataset([a, b]))`, or add them, `IndexedDataset(a) + b`: in a
+    ConcatDataset of IndexedDatasets each part counts from 0, and their samples share targets,
+    which `criterion.unvisited()` shows after an epoch. Attributes such as `.classes` are those of
+    the wrapped dataset.
 
     >>> dataset = IndexedDataset([("a cat", 0), ("a dog", 1)])
     >>> dataset[1]
@@ -26,19 +28,23 @@ class IndexedDataset(Dataset[Any]):
 
     def __init__(self, dataset: Any) -> None:
         if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-            given = f"{type(dataset).__name__}: for a stream use a loss with num_samples=None"
-            raise ValueError(f"IndexedDataset needs a map-style dataset (with len() and []), got {given}")
+            raise ValueError(
+                f"IndexedDataset needs a map-style dataset (with len() and []), "
+                f"got {type(dataset).__name__}: for a stream use a loss with num_samples=None"
+            )
         self.dataset = dataset
 
     def __len__(self) -> int:
-        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        if caller.f_code is _CONCATENATING and len(caller.f_locals.get("sequence", ())) > 1:
-            shared = "IndexedDatasets inside a ConcatDataset count from 0 each, so that their samples share targets"
-            warnings.warn(f"{shared}: use IndexedDataset(ConcatDataset([a, b]))", stacklevel=4)
         return len(self.dataset)
 
+    def __add__(self, other: Any) -> IndexedDataset:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return both datasets as one, with an index that counts on."""
+        plain = other.dataset if isinstance(other, IndexedDataset) else other
+        return IndexedDataset(ConcatDataset([self.dataset, plain]))
+
     def __getattr__(self, name: str) -> Any:
-        if name == "dataset" or name.startswith("__"):  # not there yet while it is copied or unpickled
+        # `dataset` is not there yet while a copy is made or unpickled.
+        if name == "dataset" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -49,16 +55,21 @@ class IndexedDataset(Dataset[Any]):
         return _with_index(self.dataset[position], position % len(self))
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """A batch at once, by the dataset's own batched access if it has one."""
+        """Return a batch at once, by the dataset's own batched access if it has one."""
         if not hasattr(self.dataset, "__getitems__"):
             return [self[index] for index in indices]
         items = self.dataset.__getitems__(indices)
-        return [_with_index(item, index % len(self)) for item, index in zip(items, indices, strict=True)]
+        positions = [index % len(self) for index in indices]
+        return [_with_index(item, place) for item, place in zip(items, positions, strict=True)]
 
 
 def _with_index(item: Any, index: int) -> Any:
+    """Return an item of a dataset with its index added."""
     if isinstance(item, Mapping):
         return {**cast(Mapping[Any, Any], item), "index": index}
     if isinstance(item, tuple | list):
         return (*item, index)
-    raise ValueError(f"IndexedDataset needs items that are (input, label) or a mapping, got {type(item).__name__}")
+    raise ValueError(
+        f"IndexedDataset needs items that are (input, label) or a mapping, "
+        f"got {type(item).__name__}"
+    )

@@ -1,15 +1,17 @@
-"""Self-adaptive training (Huang et al. 2020): a soft label that moves weight from the true to the unknown class."""
+"""Self-adaptive training (Huang et al. 2020): the label moves weight to the unknown class."""
 
 from typing import Any
 
 from torch import Tensor
 
-from .adaptive import AdaptiveTargetLoss, Step, TargetOver, moved_target
+from .adaptive import AdaptiveTargetLoss, Step, TargetOver, updated_target
 from .inputs import at_least_single, check_inputs, check_target, true_class
 
 
 def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy with `target` on the true and `1 - target` on the unknown (last) class, one value per sample.
+    """Compute cross-entropy with `target` on the true and `1 - target` on the unknown class.
+
+    The unknown class is the last column; there is one value per sample.
 
     >>> import torch
     >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
@@ -19,15 +21,16 @@ def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
     labels = check_inputs(logits, labels, "sat_loss", unknown=True)
     check_target(target, labels)
     log_p = at_least_single(logits).log_softmax(dim=1)
+    log_p_true = true_class(log_p, labels, logits.shape[1] - 1)
     target = target.detach()
-    return -(target * true_class(log_p, labels, logits.shape[1] - 1) + (1 - target) * log_p[:, -1])
+    return -(target * log_p_true + (1 - target) * log_p[:, -1])
 
 
 class SATLoss(AdaptiveTargetLoss):
-    """Self-adaptive training for a training loop; called and remembered as `SocratesLoss`.
+    """Self-adaptive training for a training loop, called like `SocratesLoss`.
 
-    Its target comes from the softmax over the known classes, as its authors have it; `target_over="all"` takes the
-    softmax over all columns.
+    Its target comes from the softmax over the known classes, as in its authors' code;
+    `target_over="all"` takes the softmax over all columns.
 
     >>> import torch
     >>> criterion = SATLoss(num_samples=2, alpha=0.9)
@@ -39,10 +42,16 @@ class SATLoss(AdaptiveTargetLoss):
     has_beta = False
 
     def __init__(
-        self, num_samples: int | None, alpha: float = 0.9, *, target_over: TargetOver = "known", **options: Any
+        self,
+        num_samples: int | None,
+        alpha: float = 0.9,
+        *,
+        target_over: TargetOver = "known",
+        **options: Any,
     ) -> None:
         super().__init__(num_samples, alpha, target_over, **options)
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
-        target = moved_target(logits, labels, previous, alpha, self.target_over)
+        """Return loss and target of each sample, see `AdaptiveTargetLoss.terms`."""
+        target = updated_target(logits, labels, previous, alpha, self.target_over)
         return Step(sat_loss(logits, labels, target), target, None)

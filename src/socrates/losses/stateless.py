@@ -1,8 +1,8 @@
-"""Losses without memory: the Brier score, focal loss, its sample-dependent form FLSD-53, and Deep Gamblers.
+"""Losses without memory: Brier, focal loss, its sample-dependent form FLSD-53, Deep Gamblers.
 
-Focal loss is by Lin et al. 2020, FLSD-53 by Mukhoti et al. 2020 (the paper cites Ghosh et al. 2022 for it, but their
-AdaFocal is another method: see docs/fidelity.md). Deep Gamblers (Liu et al. 2019) bets on a class at odds `reward`, or
-keeps the stake on the unknown class.
+Focal loss is by Lin et al. 2020, FLSD-53 by Mukhoti et al. 2020 (the paper cites Ghosh et al. 2022
+for it, but their AdaFocal is another method: see docs/fidelity.md). Deep Gamblers (Liu et al. 2019)
+bets on a class at odds `reward`, or keeps the stake on the unknown class.
 """
 
 import math
@@ -16,12 +16,16 @@ from .module import LossModule
 
 
 def brier_loss(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """`sum_k (p_k - [k = y])^2`, one value per sample; smoothing spreads a share of the label over all classes.
+    """Compute the Brier score, `sum_k (p_k - [k = y])^2`, one value per sample.
+
+    Smoothing spreads a share of the label over all classes.
 
     >>> brier_loss(torch.zeros(1, 2), torch.tensor([0]))
     tensor([0.5000])
     """
     labels = check_inputs(logits, labels, "brier_loss", unknown=False)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing must be in [0, 1], got {label_smoothing!r}")
     p = at_least_single(logits).softmax(dim=1)
     p_true = true_class(p, labels, p.shape[1])
     error = p.scatter(1, labels[:, None], (p_true - (1 - label_smoothing))[:, None])
@@ -29,7 +33,9 @@ def brier_loss(logits: Tensor, labels: Tensor, label_smoothing: float = 0.0) -> 
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
-    """`-(1 - p)^gamma log p` for the probability p of the true class, one value per sample; gamma 0 is cross-entropy.
+    """Compute `-(1 - p)^gamma log p` for the probability p of the true class, per sample.
+
+    Gamma 0 is cross-entropy.
 
     >>> focal_loss(torch.zeros(1, 2), torch.tensor([0]), gamma=2.0)
     tensor([0.1733])
@@ -38,22 +44,26 @@ def focal_loss(logits: Tensor, labels: Tensor, gamma: float) -> Tensor:
 
 
 def flsd_loss(logits: Tensor, labels: Tensor, gamma: float = 3.0) -> Tensor:
-    """Focal loss with gamma 5 where p < 0.2, 3 where p < 0.5, and `gamma` elsewhere; the choice has no gradient.
+    """Compute focal loss with gamma 5 where p < 0.2, 3 where p < 0.5, and `gamma` elsewhere.
+
+    The choice has no gradient.
 
     >>> flsd_loss(torch.zeros(1, 4), torch.tensor([0]))
     tensor([0.5848])
     """
     _, log_p_true = _log_p(logits, labels, "flsd_loss")
     p_true = log_p_true.detach().exp()
-    chosen = torch.full_like(p_true, check_gamma(gamma)).masked_fill(p_true < 0.5, 3.0).masked_fill(p_true < 0.2, 5.0)
-    return _focal(log_p_true, chosen)
+    gammas = torch.full_like(p_true, check_gamma(gamma))
+    gammas = gammas.masked_fill(p_true < 0.5, 3.0).masked_fill(p_true < 0.2, 5.0)
+    return _focal(log_p_true, gammas)
 
 
 def gamblers_loss(logits: Tensor, labels: Tensor, reward: float) -> Tensor:
-    """`-log(p_true + p_idk / reward)`, one value per sample; logits (B, C + 1) with the unknown class last.
+    """Compute `-log(p_true + p_idk / reward)`, one value per sample.
 
-    This is the original code's form; the publication's `-log(reward * p_true + p_idk)` is smaller by the constant
-    `log(reward)` and has the same gradient.
+    Logits are (B, C + 1) with the unknown class last. This is the original code's form; the
+    publication's `-log(reward * p_true + p_idk)` is smaller by the constant `log(reward)` and has
+    the same gradient.
 
     >>> gamblers_loss(torch.zeros(1, 3), torch.tensor([0]), reward=2.0)
     tensor([0.6931])
@@ -62,40 +72,51 @@ def gamblers_loss(logits: Tensor, labels: Tensor, reward: float) -> Tensor:
     return -torch.logaddexp(log_p_true, log_p[:, -1] - math.log(check_reward(reward)))
 
 
-def _log_p(logits: Tensor, labels: Tensor, name: str, unknown: bool = False) -> tuple[Tensor, Tensor]:
-    """Logarithms of the probabilities of all columns, and those of the true classes, of checked input."""
+def _log_p(
+    logits: Tensor, labels: Tensor, name: str, unknown: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Check the input and return the log-probabilities of all columns, and of the true classes."""
     labels = check_inputs(logits, labels, name, unknown=unknown)
     log_p = at_least_single(logits).log_softmax(dim=1)
     return log_p, true_class(log_p, labels, log_p.shape[1] - unknown)
 
 
 def _focal(log_p_true: Tensor, gamma: float | Tensor) -> Tensor:
-    # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1 finite at p = 1.
+    # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1
+    # finite at p = 1.
     p_wrong = (-torch.expm1(log_p_true)).clamp(min=torch.finfo(log_p_true.dtype).tiny)
     return -(p_wrong**gamma) * log_p_true
 
 
 def check_reward(reward: float) -> float:
-    """Refuse odds at which no bet can pay."""
+    """Return the reward as a float, or raise for odds at which no bet can pay."""
     if not is_number(reward) or not 1 <= reward < math.inf:
-        raise ValueError(f"reward must be at least 1 (useful from above 1 to the number of classes), got {reward}")
+        raise ValueError(
+            f"reward must be at least 1 (useful from above 1 to the number of classes), "
+            f"got {reward}"
+        )
     return float(reward)
 
 
 class StatelessLoss(LossModule):
-    """A loss without memory; it takes and ignores an index, so that it can stand in for one that needs it."""
+    """A loss without memory.
+
+    It takes and ignores an index, so that it can stand in for one that needs it.
+    """
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """One value per sample, not yet weighted."""
+        """Return one value per sample, not yet weighted."""
         raise NotImplementedError
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        rows = self.rows(logits, labels)
+        rows = self.flatten(logits, labels)
         return self.reduce(self.per_sample(rows.logits, rows.labels), rows)
 
 
 class BrierLoss(StatelessLoss):
-    """The Brier loss for a training loop: `criterion(logits, labels)`, an index is ignored; see `LossModule`.
+    """The Brier loss for a training loop: `criterion(logits, labels)`, an index is ignored.
+
+    See `LossModule`.
 
     >>> BrierLoss()(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.5000)
@@ -104,14 +125,16 @@ class BrierLoss(StatelessLoss):
     smooths = True
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the Brier score of each sample."""
         return brier_loss(logits, labels, self.label_smoothing)
 
 
 class FocalLoss(StatelessLoss):
-    """Focal loss for a training loop: `criterion(logits, labels)`, an index is ignored; see `LossModule`.
+    """Focal loss for a training loop: `criterion(logits, labels)`, an index is ignored.
 
-    With gamma 0 it is `nn.CrossEntropyLoss`, with every option. A smoothed label counts as a draw: the loss is a mean
-    of the label's own, with `1 - label_smoothing`, and of the loss that each class would have as the label.
+    See `LossModule`. With gamma 0 it is `nn.CrossEntropyLoss`, with every option. A smoothed label
+    counts as a draw: the loss is a mean of the label's own, with `1 - label_smoothing`, and of the
+    loss that each class would have as the label.
 
     >>> FocalLoss(gamma=2.0)(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.1733)
@@ -124,13 +147,16 @@ class FocalLoss(StatelessLoss):
         self.gamma = check_gamma(gamma)
 
     def forward(self, logits: Tensor, labels: Tensor, index: Tensor | None = None) -> Tensor:
-        rows = self.rows(logits, labels)
+        rows = self.flatten(logits, labels)
         loss = focal_loss(rows.logits, rows.labels, self.gamma)
         if not self.label_smoothing:
             return self.reduce(loss, rows)
-        every = _focal(at_least_single(rows.logits).log_softmax(dim=1), self.gamma)  # (B, C), as if each were the label
-        every = every if self.weight is None else every * self.weight.to(every.dtype)
-        return self.reduce((1 - self.label_smoothing) * loss, rows, self.label_smoothing * every.mean(dim=1))
+        log_p = at_least_single(rows.logits).log_softmax(dim=1)
+        as_if_label = _focal(log_p, self.gamma)  # (B, C): the loss if each class were the label
+        if self.weight is not None:
+            as_if_label = as_if_label * self.weight.to(as_if_label.dtype)
+        unweighted = self.label_smoothing * as_if_label.mean(dim=1)
+        return self.reduce((1 - self.label_smoothing) * loss, rows, unweighted)
 
 
 class FLSDLoss(StatelessLoss):
@@ -145,11 +171,14 @@ class FLSDLoss(StatelessLoss):
         self.gamma = check_gamma(gamma)
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the FLSD-53 loss of each sample."""
         return flsd_loss(logits, labels, self.gamma)
 
 
 class GamblersLoss(StatelessLoss):
-    """Deep Gamblers for a training loop: `criterion(logits, labels)`, an index is ignored; see `LossModule`.
+    """Deep Gamblers for a training loop: `criterion(logits, labels)`, an index is ignored.
+
+    See `LossModule`.
 
     >>> GamblersLoss(reward=2.2)(torch.zeros(1, 3), torch.tensor([0]))
     tensor(0.7239)
@@ -162,4 +191,5 @@ class GamblersLoss(StatelessLoss):
         self.reward = check_reward(reward)
 
     def per_sample(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of each bet."""
         return gamblers_loss(logits, labels, self.reward)

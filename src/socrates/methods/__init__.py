@@ -1,4 +1,8 @@
-"""How to train: one file a method, and `METHODS` with all of them by name."""
+"""How to train: one file per method, and `METHODS` with all of them by name.
+
+Methods import contracts, losses and names, and know neither data nor engine. Read
+logits_only.py first, then adaptive.py.
+"""
 
 from collections.abc import Callable
 from inspect import signature
@@ -33,7 +37,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 
 
 def factory(name: str) -> Callable[..., Method]:
-    """The class or function of that name in `METHODS`, or the plug-in from outside.
+    """Return the class or function of that name in `METHODS`, or a plug-in from outside.
 
     >>> factory("focal").__name__
     'Focal'
@@ -42,7 +46,7 @@ def factory(name: str) -> Callable[..., Method]:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options of the method of that name, with their defaults.
+    """Return the options of the method of that name, with their defaults.
 
     >>> options("gamblers")
     {'reward': 2.2, 'start_epoch': 0}
@@ -51,35 +55,50 @@ def options(name: str) -> dict[str, Any]:
 
 
 def build(name: str, task: Task, **options: Any) -> Method:
-    """The method of that name in `METHODS`, or a plug-in from outside, called with the task and its options.
+    """Build the method of that name, or a plug-in from outside, for a task.
 
     >>> build("focal", Task(num_samples=9, num_classes=2), gamma=1.0).gamma
     1.0
     """
     make = factory(name)
-    is_model = isinstance(make, type) and issubclass(make, nn.Module) and not issubclass(make, Method)
-    if is_model or "num_outputs" in signature(make).parameters:
-        raise ValueError(f"method {name!r} is a model: a method is a socrates.contracts.Method, built from its Task")
+    if _builds_a_model(make):
+        raise ValueError(
+            f"method {name!r} is a model: a method is a socrates.contracts.Method, built from its "
+            f"Task"
+        )
     method = called("method", name, make, task, options=options)
     if not isinstance(method, Method):
-        raise ValueError(f"method {name!r} must give a socrates.contracts.Method, got {type(method).__name__}")
+        raise ValueError(
+            f"method {name!r} must be a socrates.contracts.Method, got {type(method).__name__}"
+        )
     return method
 
 
+def _builds_a_model(make: Callable[..., Any]) -> bool:
+    """Return whether a plug-in that was passed as a method is a model."""
+    if "num_outputs" in signature(make).parameters:
+        return True
+    return isinstance(make, type) and issubclass(make, nn.Module) and not issubclass(make, Method)
+
+
 def check_model(name: str, method: Method, model: nn.Module) -> None:
-    """Refuse a model without the parts that the method of that name needs.
+    """Raise for a model without the parts that the method of that name needs.
 
     >>> check_model("ccl_sc", build("ccl_sc", Task(num_samples=9, num_classes=2)), nn.Linear(4, 2))
     Traceback (most recent call last):
-    ValueError: ccl_sc needs a model with features(inputs) and a linear layer head, Linear has neither: make it a
-    socrates.contracts.Classifier, or choose a method that needs only logits, such as ce or socrates
+    ValueError: ccl_sc needs a model with features(inputs) and a linear layer head, Linear has
+    neither: make it a socrates.contracts.Classifier, or choose a
+    method that needs only logits, such as ce or socrates
     """
-    parts = {"features": hasattr(model, "features"), "head": isinstance(getattr(model, "head", None), nn.Linear)}
-    absent = [part for part, there in parts.items() if not there]
-    if method.needs_features and absent:
-        lacking = "neither" if len(absent) == 2 else f"no {absent[0]}"
+    if not method.needs_features:
+        return
+    missing = [] if hasattr(model, "features") else ["features"]
+    if not isinstance(getattr(model, "head", None), nn.Linear):
+        missing.append("head")
+    if missing:
+        lacking = "neither" if len(missing) == 2 else f"no {missing[0]}"
         raise ValueError(
-            f"{name} needs a model with features(inputs) and a linear layer head, {type(model).__name__} has "
-            f"{lacking}: make it a socrates.contracts.Classifier, or choose a method that needs only logits, such as "
-            f"ce or socrates"
+            f"{name} needs a model with features(inputs) and a linear layer head, "
+            f"{type(model).__name__} has {lacking}: make it a socrates.contracts.Classifier, "
+            f"or choose a method that needs only logits, such as ce or socrates"
         )

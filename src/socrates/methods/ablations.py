@@ -1,8 +1,8 @@
-"""The ten ablations and four uncertainty penalties of the paper's appendix, as functions over named terms."""
+"""The ten ablations and four uncertainty penalties of the paper's appendix, over named terms."""
 
 from collections.abc import Callable
 from functools import partial
-from inspect import getdoc, signature
+from inspect import getdoc
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ..contracts import Method, Task
 from ..losses import uncertainty_penalty
-from ..losses.adaptive import AdaptiveTargetLoss, Step, moved_target
+from ..losses.adaptive import AdaptiveTargetLoss, Step, TargetOver, updated_target
 from ..losses.inputs import at_least_single, check_gamma, true_class
-from ..names import options_of
 from .adaptive import phases, socrates
 
-Penalty = Callable[[Tensor, Tensor], Tensor]
+UnknownPenalty = Callable[[Tensor, Tensor], Tensor]
+Ablation = Callable[..., Method]
 
 
 class Terms(NamedTuple):
@@ -58,7 +58,10 @@ def no_focal_true(terms: Terms) -> Tensor:
 
 
 def no_focal_no_beta(terms: Terms) -> Tensor:
-    """Ablation 6: without the focal term and beta; SAT's loss, with a target from the softmax of `target_over`."""
+    """Ablation 6: without the focal term and beta.
+
+    SAT's loss, with a target from the softmax of `target_over`.
+    """
     return terms.true + terms.unknown
 
 
@@ -78,22 +81,30 @@ def no_target(terms: Terms) -> Tensor:
 
 
 def no_target_no_focal(terms: Terms) -> Tensor:
-    """Ablation 10: without the adaptive target and the focal term; cross-entropy over known and unknown classes."""
+    """Ablation 10: without the adaptive target and the focal term.
+
+    Cross-entropy over known and unknown classes.
+    """
     return -terms.log_p_true
 
 
 def known_penalty(p: Tensor, labels: Tensor, clamp: bool = True) -> Tensor:
-    """By how much the best wrong known class exceeds the unknown class; clamped at 0, this is Equation 2 once more.
+    """Return by how much the best wrong known class exceeds the unknown class.
 
-    >>> known_penalty(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3]]), torch.tensor([0, 0]), clamp=False)
+    Clamped at 0, this is Equation 2 once more.
+
+    >>> probs = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.2, 0.3]])
+    >>> known_penalty(probs, torch.tensor([0, 0]), clamp=False)
     tensor([ 0.1000, -0.1000])
     """
     excess = _best_wrong(p, labels) - p[:, -1]
     return excess.clamp(min=0) if clamp else excess
 
 
-def fixed_penalty(p: Tensor, labels: Tensor, value: float = 0.25, when: Trailing = "true") -> Tensor:
-    """`value` where the true (or the unknown) class does not exceed the best wrong known class, and 0 elsewhere.
+def fixed_penalty(
+    p: Tensor, labels: Tensor, value: float = 0.25, when: Trailing = "true"
+) -> Tensor:
+    """Return `value` where the true (or unknown) class does not exceed the best wrong one, else 0.
 
     >>> fixed_penalty(torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]]), torch.tensor([0, 0]))
     tensor([0.0000, 0.2500])
@@ -108,79 +119,125 @@ def _best_wrong(p: Tensor, labels: Tensor) -> Tensor:
 
 
 class AblatedLoss(AdaptiveTargetLoss):
-    """A variant of the Socrates loss: `formula` puts the terms together, `penalty` is its beta."""
+    """A variant of the Socrates loss: `formula` combines the terms, `penalty` is its beta."""
 
-    def __init__(self, num_samples: int | None, gamma: float, formula: Formula, penalty: Penalty, **rest: Any) -> None:
+    def __init__(
+        self,
+        num_samples: int | None,
+        gamma: float,
+        formula: Formula,
+        penalty: UnknownPenalty,
+        **rest: Any,
+    ) -> None:
         super().__init__(num_samples, **rest)
-        self.gamma, self.formula, self.penalty = check_gamma(gamma), formula, penalty
+        self.gamma = check_gamma(gamma)
+        self.formula = formula
+        self.penalty = penalty
         self.has_unknown_term = formula not in (no_target, no_target_no_focal)
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
+        """Return loss, target and beta of each sample, see `AdaptiveTargetLoss.terms`."""
         z = at_least_single(logits)
         log_p = z.log_softmax(dim=1)  # (B, C + 1)
         log_p_true = true_class(log_p, labels, z.shape[1] - 1)
-        target = moved_target(z, labels, previous, alpha, self.target_over)
-        # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1 finite at p = 1.
+        target = updated_target(z, labels, previous, alpha, self.target_over)
+        # expm1 keeps the digits of 1 - p near p = 1; the clamp keeps the slope of a power below 1
+        # finite at p = 1.
         p_wrong = (-torch.expm1(log_p_true)).clamp(min=torch.finfo(z.dtype).tiny)
         beta = self.penalty(log_p.exp(), labels)
-        terms = Terms(log_p_true, p_wrong**self.gamma, beta, -target * log_p_true, -(1 - target) * log_p[:, -1])
+        terms = Terms(
+            log_p_true,
+            p_wrong**self.gamma,
+            beta,
+            -target * log_p_true,
+            -(1 - target) * log_p[:, -1],
+        )
         return Step(self.formula(terms), target, beta.detach())
 
 
-def like_socrates(make: Any) -> Callable[..., Method]:
-    """The method, told to have the options of `socrates` before its own: the appendix keeps them in every ablation."""
-    own = [each for each in signature(make).parameters.values() if each.kind is each.KEYWORD_ONLY]
-    make.__signature__ = signature(make).replace(parameters=[*signature(socrates).parameters.values(), *own])
-    shared = (getdoc(socrates) or "").partition("Options:\n")[2]
-    make.__doc__ = f"{getdoc(make)}\n\nOptions:\n{shared}"
-    return make
+def ablation(formula: Formula, penalty: UnknownPenalty = uncertainty_penalty) -> Ablation:
+    """Return the method that trains by a formula over the terms; its beta is Equation 2."""
+
+    def method(
+        task: Task,
+        *,
+        gamma: float = 1.0,
+        alpha: float = 0.99,
+        start_epoch: int = 0,
+        target_over: TargetOver = "all",
+    ) -> Method:
+        loss = partial(AblatedLoss, formula=formula, penalty=penalty)
+        return phases(task, loss, start_epoch, gamma, alpha=alpha, target_over=target_over)
+
+    _, heading, options = (getdoc(socrates) or "").partition("Options:\n")
+    method.__doc__ = f"{getdoc(formula)}\n\n{heading}{options}"
+    return method
 
 
-def _variant(task: Task, formula: Formula, penalty: Penalty, options: dict[str, Any]) -> Method:
-    loss = partial(AblatedLoss, formula=formula, penalty=penalty)
-    return phases(task, loss, **(options_of(socrates, ["task"]) | options))
+def beta_known(
+    task: Task,
+    *,
+    gamma: float = 1.0,
+    alpha: float = 0.99,
+    start_epoch: int = 0,
+    target_over: TargetOver = "all",
+    clamp: bool = True,
+) -> Method:
+    """Penalty 2: the unknown class takes no part in beta's maximum.
 
-
-def ablation(formula: Formula) -> Callable[..., Method]:
-    """The method that trains by a formula over the named terms, with Equation 2 as its beta."""
-
-    def method(task: Task, **options: Any) -> Method:
-        return _variant(task, formula, uncertainty_penalty, options)
-
-    method.__doc__ = formula.__doc__
-    return like_socrates(method)
-
-
-@like_socrates
-def beta_known(task: Task, *, clamp: bool = True, **options: Any) -> Method:
-    """Penalty 2: the unknown class takes no part in beta's maximum; `clamp=False` lets beta fall below 0, as released.
-
-    With beta in [0, 1], as the appendix has it, penalties 1 and 2 are the same function.
+    `clamp=False` lets beta fall below 0, as released. With beta in [0, 1], as the appendix has it,
+    penalties 1 and 2 are the same function.
 
     Options:
+        gamma: of the focal term: how much less easy samples count
+        alpha: momentum of each sample's target: the share of the past that an epoch keeps
+        start_epoch: epochs before the targets begin to move
+        target_over: whether targets follow the softmax over all outputs ("all") or the known
+            classes ("known")
         clamp: whether beta stays at 0 or above
     """
-    return _variant(task, full, partial(known_penalty, clamp=clamp), options)
+    method = ablation(full, partial(known_penalty, clamp=clamp))
+    return method(task, gamma=gamma, alpha=alpha, start_epoch=start_epoch, target_over=target_over)
 
 
-@like_socrates
-def beta_fixed(task: Task, *, value: float = 0.25, when: Trailing = "true", **options: Any) -> Method:
-    """Penalty 3: beta is `value` where the true class trails; `when="unknown"` tests the released code's condition.
+def beta_fixed(
+    task: Task,
+    *,
+    gamma: float = 1.0,
+    alpha: float = 0.99,
+    start_epoch: int = 0,
+    target_over: TargetOver = "all",
+    value: float = 0.25,
+    when: Trailing = "true",
+) -> Method:
+    """Penalty 3: beta is `value` where the true class trails.
+
+    `when="unknown"` tests the released code's condition.
 
     Options:
-        value: of beta, in [0, 1]
-        when: which class must trail the best wrong one for it: "true" or "unknown"
+        gamma: of the focal term: how much less easy samples count
+        alpha: momentum of each sample's target: the share of the past that an epoch keeps
+        start_epoch: epochs before the targets begin to move
+        target_over: whether targets follow the softmax over all outputs ("all") or the known
+            classes ("known")
+        value: the fixed beta, in [0, 1]
+        when: class that must be less probable than the best wrong one for beta to count: "true" or
+            "unknown"
     """
     if when not in ("true", "unknown") or not 0 <= value <= 1:
-        raise ValueError(f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], got {when!r} and {value}")
-    return _variant(task, full, partial(fixed_penalty, value=value, when=when), options)
+        raise ValueError(
+            f"beta-fixed needs when='true' or 'unknown' and a value in [0, 1], "
+            f"got {when!r} and {value}"
+        )
+    method = ablation(full, partial(fixed_penalty, value=value, when=when))
+    return method(task, gamma=gamma, alpha=alpha, start_epoch=start_epoch, target_over=target_over)
 
 
 FORMULAS = (
-    full, no_beta, no_focal, no_focal_unknown, no_focal_true, no_focal_no_beta, no_focal_unknown_no_beta,
-    no_focal_true_no_beta, no_target, no_target_no_focal,
+    full, no_beta, no_focal, no_focal_unknown, no_focal_true, no_focal_no_beta,
+    no_focal_unknown_no_beta, no_focal_true_no_beta, no_target, no_target_no_focal,
 )  # fmt: skip
-ABLATIONS: dict[str, Callable[..., Method]] = {
+ABLATIONS: dict[str, Ablation] = {
     **{f"socrates:{formula.__name__.replace('_', '-')}": ablation(formula) for formula in FORMULAS},
     "socrates:beta-known": beta_known,
     "socrates:beta-fixed": beta_fixed,

@@ -10,7 +10,7 @@ from .two_phase import two_phase
 
 
 class LogitsOnly(Method):
-    """A method without state: it trains on the objective that it reports on held-out data, `validation_loss`."""
+    """A method without state, which trains on the objective that it reports on held-out data."""
 
     def forward(self, model: nn.Module, batch: Batch) -> Output:
         logits = model(batch.inputs)
@@ -21,7 +21,8 @@ class CrossEntropy(LogitsOnly):
     """Cross-entropy over the known classes.
 
     >>> import torch
-    >>> CrossEntropy(Task(num_samples=9, num_classes=2)).validation_loss(torch.zeros(1, 2), torch.tensor([0]))
+    >>> method = CrossEntropy(Task(num_samples=9, num_classes=2))
+    >>> method.validation_loss(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.6931)
     """
 
@@ -30,7 +31,7 @@ class CrossEntropy(LogitsOnly):
 
 
 class KnownCrossEntropy(CrossEntropy):
-    """Cross-entropy over the known classes of a model with an unknown class: its last logit is left out."""
+    """Cross-entropy over the known classes of a model with an unknown class, its last logit."""
 
     unknown_class = True
 
@@ -39,16 +40,18 @@ class KnownCrossEntropy(CrossEntropy):
 
 
 class CEDECE(CrossEntropy):
-    """Cross-entropy plus `weight` times the differentiable ECE of the batch (the paper's tables call this MC).
+    """Cross-entropy plus `weight` times the batch's differentiable ECE (MC in the paper's tables).
 
     Options:
-        weight: of the differentiable calibration error beside cross-entropy; 0 is cross-entropy
+        weight: weight of the differentiable calibration error; 0 is cross-entropy
     """
 
     def __init__(self, task: Task, *, weight: float = 0.5) -> None:
         super().__init__(task)
         if not weight >= 0:
-            raise ValueError(f"ce_dece: weight must be at least 0, got {weight}: 0 is cross-entropy")
+            raise ValueError(
+                f"ce_dece: weight must be at least 0, got {weight}: 0 is cross-entropy"
+            )
         self.weight = weight
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -66,7 +69,7 @@ class Focal(LogitsOnly):
     """Focal loss (Lin et al. 2020): easy samples count less, the more so the larger gamma.
 
     Options:
-        gamma: how much less easy samples count; 0 is cross-entropy
+        gamma: exponent of the focal term: how much less easy samples count; 0 is cross-entropy
     """
 
     def __init__(self, task: Task, *, gamma: float = 2.0) -> None:
@@ -78,13 +81,14 @@ class Focal(LogitsOnly):
 
 
 class FLSD(Focal):
-    """Sample-dependent focal loss (FLSD-53, Mukhoti et al. 2020): gamma 5 or 3 for hard samples, `gamma` for others.
+    """Focal loss by sample (FLSD-53, Mukhoti et al. 2020): 5 or 3 for hard ones, else `gamma`.
 
-    The paper cites Ghosh et al. 2022 for it, but their AdaFocal is another method, which follows validation data; the
-    name, the grid of gamma and the released code are those of FLSD.
+    The paper cites Ghosh et al. 2022 for it, but their AdaFocal is another method, which follows
+    validation data; the name, the grid of gamma and the released code are those of FLSD.
 
     Options:
-        gamma: focal loss's gamma for samples whose true class has a probability of at least one half
+        gamma: focal loss's gamma for samples whose true class has a probability of at least one
+            half
         times_gamma: whether the whole loss is multiplied by gamma, as in the paper's released code
     """
 
@@ -110,10 +114,10 @@ class Gamblers(LogitsOnly):
 
 
 def gamblers(task: Task, *, reward: float = 2.2, start_epoch: int = 0) -> Method:
-    """Deep Gamblers (Liu et al. 2019); before `start_epoch` cross-entropy on the known classes.
+    """Train by Deep Gamblers (Liu et al. 2019), from `start_epoch` on; cross-entropy before.
 
     Options:
-        reward: what a right bet pays; the lower, the sooner the model abstains, at least 1
-        start_epoch: epochs of cross-entropy before it
+        reward: payoff of a correct bet, at least 1; the lower it is, the more the model abstains
+        start_epoch: number of epochs of cross-entropy at the start
     """
     return two_phase(KnownCrossEntropy(task), Gamblers(task, reward=reward), start_epoch)

@@ -24,19 +24,23 @@ class TwoPhase(Method):
             raise ValueError(f"the switch needs an epoch counted from 0, got {switch_epoch}")
         if first.unknown_class != then.unknown_class:
             raise ValueError(
-                f"both phases train one model: {type(first).__name__} has unknown_class={first.unknown_class} and "
+                f"both phases train one model: {type(first).__name__} has "
+                f"unknown_class={first.unknown_class} and "
                 f"{type(then).__name__} has unknown_class={then.unknown_class}"
             )
         self.unknown_class = then.unknown_class
         self.needs_features = first.needs_features or then.needs_features
         self.meta_share = max(first.meta_share, then.meta_share)
-        self.first, self.then = first, then
+        self.extra_passes = then.extra_passes
+        self.model_copies = max(first.model_copies, then.model_copies)
+        self.first = first
+        self.then = then
         self.switch_epoch = self.first_whole_epoch = switch_epoch
         self.epoch = 0
 
     @property
     def active(self) -> Method:
-        """The method of the present epoch."""
+        """Return the method of the present epoch."""
         return self.first if self.epoch < self.switch_epoch else self.then
 
     def start_epoch(self, epoch: int, model: nn.Module) -> None:
@@ -63,5 +67,5 @@ class TwoPhase(Method):
 
 
 def two_phase(first: Method, then: Method, start_epoch: int) -> Method:
-    """Both methods in their order, or `then` alone if it starts at once."""
+    """Return both methods in their order, or `then` alone if it starts at once."""
     return TwoPhase(first, then, start_epoch) if start_epoch else then

@@ -1,24 +1,31 @@
-"""What part of a score is miscalibration: by a recalibrated twin, or by the CORP reliability curve."""
+"""Split proper scores into calibration and the rest, by a scaler or by the CORP curve."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from .binning import grouped
-from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_event, refuse_unknown
-from .samples import Array
+from ..arrays.content import Classes
+from ..arrays.entries import LabelsLike, ProbsLike, TopLike, open_event
+from ..arrays.open import Array, ArrayLike
+from ..isotonic import pool_starts
+from .binning import stats_by_confidence
 from .scoring import brier, nll
 
-Score = Literal["nll", "brier"] | Callable[..., float]
+ProperScore: TypeAlias = Literal["nll", "brier"] | Callable[..., float]
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A score of which recalibration would take off `calibration` and leave `refinement`.
+    """A proper score as the sum of refinement and calibration.
+
+    Args:
+        total: the score of the model.
+        refinement: the score after recalibration.
+        calibration: the part that recalibration removes.
 
     >>> print(Decomposition(total=0.52, refinement=0.48, calibration=0.04))
     0.5200 = 0.4800 refinement + 0.0400 calibration
@@ -29,39 +36,51 @@ class Decomposition:
     calibration: float
 
     def __str__(self) -> str:
-        return f"{self.total:.4f} = {self.refinement:.4f} refinement + {self.calibration:.4f} calibration"
+        return (
+            f"{self.total:.4f} = {self.refinement:.4f} refinement + {self.calibration:.4f} "
+            "calibration"
+        )
 
 
 def decompose(
-    score: Score, probs: ProbsLike, recalibrated: ProbsLike, labels: LabelsLike, **shared: Unpack[Shared]
+    score: ProperScore,
+    probs: ProbsLike,
+    recalibrated: ProbsLike,
+    labels: LabelsLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Decomposition:
-    """Split a proper score into refinement, the score of the recalibrated probabilities, and calibration, the rest.
+    """Split a proper score into refinement and calibration (Berta et al., 2025).
 
-    Recalibrate by a scaler that was fitted on other samples, or by cross-validation: fitted on these very labels it
-    counts its own overfitting as miscalibration. The calibration part is negative where the scaler does harm; a value
-    near 0 says that this kind of scaler has nothing left to gain, not that the model is calibrated. Where confidence
-    and correctness are all there is, they are binary scores with their labels: the event is that an answer is right.
+    Refinement is the score of the recalibrated probabilities, and calibration is the rest. Fit the
+    scaler that recalibrates on other samples, or by cross-validation: a scaler fitted on these
+    labels would count its own overfitting as miscalibration. The calibration part is negative if
+    the scaler makes the score worse. A value near 0 means that this kind of scaler cannot improve
+    the model, not that the model is calibrated. If you only have confidence and correctness, pass
+    them as binary scores and labels: the event is then that a prediction is correct.
 
     Args:
-        score: "nll" or "brier", or these functions themselves.
-        probs: (N, C) probabilities or (N,) scores of class 1, torch or numpy, or a `Prediction`.
-        recalibrated: the same samples' probabilities after recalibration.
-        labels: (N,) class numbers.
-        sample_weight: (N,) how much each sample counts.
-        classes: names of the columns, where labels are names.
+        score: "nll" or "brier", or one of these functions.
+        probs: (N, C) probabilities or (N,) scores of class 1 in any kind of array, or a
+            `Prediction`.
+        recalibrated: probabilities of the same samples after recalibration.
+        labels: (N,) class numbers, or names with `classes`.
+        sample_weight: (N,) weights, as for `ece`.
+        classes: names of the classes in the order of the columns, if labels are names.
 
-    >>> sure, calibrated = [[0.9, 0.1]] * 4, [[0.75, 0.25]] * 4
-    >>> parts = decompose("brier", sure, calibrated, [0, 0, 0, 1])
+    >>> overconfident = [[0.9, 0.1]] * 4
+    >>> recalibrated = [[0.75, 0.25]] * 4
+    >>> parts = decompose("brier", overconfident, recalibrated, [0, 0, 0, 1])
     >>> round(parts.total, 3), round(parts.refinement, 3), round(parts.calibration, 3)
     (0.42, 0.375, 0.045)
     """
-    measure = next((each for each in (nll, brier) if score in (each, each.__name__)), None)
+    measure = next((known for known in (nll, brier) if score in (known, known.__name__)), None)
     if measure is None:
-        raise ValueError(f"score={score!r}, expected 'nll' or 'brier', which a split like this is defined for")
-    refuse_unknown(shared)
-    total = measure(probs, labels, **shared)
+        raise ValueError(f"score={score!r}, expected 'nll' or 'brier': only these can be split")
+    total = measure(probs, labels, sample_weight=sample_weight, classes=classes)
     try:
-        refinement = measure(recalibrated, labels, **shared)
+        refinement = measure(recalibrated, labels, sample_weight=sample_weight, classes=classes)
     except ValueError as error:
         raise ValueError(f"recalibrated cannot be read: {error}") from error
     return Decomposition(total, refinement, total - refinement)
@@ -72,13 +91,13 @@ class Corp:
     """The Brier score of one event as mcb - dsc + unc, and the reliability curve that splits it.
 
     Args:
-        score: mean squared distance between forecast and event.
-        mcb: miscalibration, what the best monotone recalibration would take off.
-        dsc: discrimination, what the recalibrated forecasts are better than one constant.
-        unc: uncertainty, the score of the constant: the event's share times the rest.
-        forecast: (P,) mean forecast of each pool, rising.
-        frequency: (P,) share of events in the pool, its recalibrated forecast, rising.
-        count: (P,) samples in the pool, or their weight.
+        score: mean squared difference between forecast and event.
+        mcb: miscalibration, by how much the best monotone recalibration improves the score.
+        dsc: discrimination, by how much the recalibrated forecasts are better than a constant one.
+        unc: uncertainty, the score of that constant forecast, the frequency of the event.
+        forecast: (P,) mean forecast of each pool, in ascending order.
+        frequency: (P,) frequency of the event in each pool, which is its recalibrated forecast.
+        count: (P,) number of samples in each pool, or the sum of their weights.
 
     >>> print(corp(confidence=[0.4, 0.3, 0.2, 0.1, 0.5, 0.9], correct=[0, 0, 0, 1, 1, 1]))
     score 0.227 = miscalibration 0.102 - discrimination 0.125 + uncertainty 0.250
@@ -93,20 +112,32 @@ class Corp:
     count: Array
 
     def __str__(self) -> str:
-        parts = f"miscalibration {self.mcb:.3f} - discrimination {self.dsc:.3f} + uncertainty {self.unc:.3f}"
+        parts = (
+            f"miscalibration {self.mcb:.3f} - discrimination {self.dsc:.3f} + uncertainty "
+            f"{self.unc:.3f}"
+        )
         return f"score {self.score:.3f} = {parts}"
 
 
-def corp(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> Corp:
-    """The CORP reliability curve and its split of the Brier score (Dimitriadis, Gneiting and Jordan, 2021).
+def corp(
+    probs: TopLike | None = None,
+    labels: LabelsLike | None = None,
+    *,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+) -> Corp:
+    """Return the CORP reliability curve and its split of the Brier score.
 
-    Forecasts are recalibrated by the best monotone curve, which pools adjacent violators: no number of bins to choose.
-    The curve is fitted to the very samples it is measured on, so that mcb is never negative, and above 0 for a
-    calibrated model as well; `calibration_test` tells what is chance.
+    Forecasts are recalibrated by isotonic regression (pool-adjacent-violators), so there are no
+    bins to choose (Dimitriadis, Gneiting and Jordan, 2021). The curve is fitted to the samples that
+    it is measured on. So mcb is never negative, and it is above 0 for a calibrated model, too;
+    `calibration_test` shows whether it is larger than chance.
 
-    The event is that the answer is right: (N, C) probabilities are read by their top class. Binary (N,) scores with
-    labels forecast the event that the label is class 1. The score counts the event alone, so that it is half of `brier`
-    of the same scores.
+    For (N, C) probabilities, the event is that the top class is correct. For (N,) binary scores
+    with labels, the event is that the label is class 1. The score counts the event only, so it is
+    half of `brier` for the same scores.
 
     Args: as for `ece`.
 
@@ -114,29 +145,24 @@ def corp(probs: TopLike | None = None, labels: LabelsLike | None = None, **entry
     >>> curve.frequency, curve.count
     (array([0.25, 1.  ]), array([4., 2.]))
     """
-    top = open_event(probs, labels, **entry)
-    groups = grouped(top)
-    start = pooled(groups.count, groups.correct)
-    count, forecast, events = (
-        np.add.reduceat(sums, start) for sums in (groups.count, groups.confidence, groups.correct)
-    )
-    frequency, share = events / count, count / count.sum()
-    score = float(np.average((top.confidence.astype(np.float64) - top.correct) ** 2, weights=top.weight))
-    refined, mean = float((share * frequency * (1 - frequency)).sum()), float((share * frequency).sum())
+    top = open_event(probs, labels, confidence, correct, sample_weight, classes)
+    groups = stats_by_confidence(top)
+    start = pool_starts(sums=groups.correct, weights=groups.count)
+    count = np.add.reduceat(groups.count, start)
+    forecast = np.add.reduceat(groups.confidence, start) / count
+    frequency = np.add.reduceat(groups.correct, start) / count
+    share = count / count.sum()
+    squares = (top.confidence.astype(np.float64) - top.correct) ** 2
+    score = float(np.average(squares, weights=top.weight))
+    refined = float((share * frequency * (1 - frequency)).sum())
+    mean = float((share * frequency).sum())
     unc = mean * (1 - mean)
-    return Corp(score, score - refined, unc - refined, unc, forecast / count, frequency, count)
-
-
-def pooled(count: Array, total: Array) -> Array:
-    """Where pools start if neighbours are joined until the means total / count rise: isotonic regression.
-
-    >>> pooled(np.array([1.0, 1.0, 2.0]), np.array([1.0, 0.0, 2.0]))
-    array([0, 2])
-    """
-    pools: list[tuple[int, float, float]] = []
-    for start, (weight, amount) in enumerate(zip(count.tolist(), total.tolist(), strict=True)):
-        while pools and pools[-1][2] * weight >= amount * pools[-1][1]:
-            start, more_weight, more_amount = pools.pop()
-            weight, amount = weight + more_weight, amount + more_amount
-        pools.append((start, weight, amount))
-    return np.array([start for start, _, _ in pools])
+    return Corp(
+        score=score,
+        mcb=score - refined,
+        dsc=unc - refined,
+        unc=unc,
+        forecast=forecast,
+        frequency=frequency,
+        count=count,
+    )

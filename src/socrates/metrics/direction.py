@@ -1,4 +1,4 @@
-"""Which way a calibration error points: over- and underconfidence apart, in words; and the k best classes as one."""
+"""Split the ECE into over- and underconfidence; treat the top k classes as one prediction."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Array, check_positive, picked
+from ..arrays.content import Classes
+from ..arrays.entries import LabelsLike, ProbsLike, TopLike, open_samples, open_top
+from ..arrays.open import Array, ArrayLike, check_positive, entry_per_row
+from ..arrays.samples import Samples, Top
 from .binning import bin_stats
-from .inputs import Entry, LabelsLike, ProbsLike, Shared, TopLike, Unpack, open_samples, open_top
-from .samples import Top
 
 
 @dataclass(frozen=True)
 class Direction:
-    """The part of the ECE from bins that are too sure, and the part from bins that are not sure enough.
+    """The ECE as the sum of an overconfident part and an underconfident part.
+
+    Args:
+        over: the part of the ECE that comes from overconfident bins.
+        under: the part that comes from underconfident bins.
 
     >>> print(Direction(over=0.031, under=0.0))
     overconfident by 3.1 points
@@ -27,12 +32,15 @@ class Direction:
 
     @property
     def ece(self) -> float:
-        """Both parts: the expected calibration error over the same bins."""
+        """Return the sum of both parts, the expected calibration error over the same bins."""
         return self.over + self.under
 
     @property
     def signed(self) -> float:
-        """Mean confidence less accuracy, positive where the model is too sure; the bins do not matter."""
+        """Return mean confidence minus accuracy, positive if the model is overconfident.
+
+        It does not depend on the bins.
+        """
         return self.over - self.under
 
     def __str__(self) -> str:
@@ -43,13 +51,25 @@ class Direction:
         words = f"{main} by {100 * abs(self.signed):.1f} points"
         if parts[other] < 0.0005:
             return words
-        return f"{words}: by {100 * parts[main]:.1f} in some bins, {other} by {100 * parts[other]:.1f} in others"
+        return (
+            f"{words}: by {100 * parts[main]:.1f} in some bins, {other} by "
+            f"{100 * parts[other]:.1f} in others"
+        )
 
 
 def direction(
-    probs: TopLike | None = None, labels: LabelsLike | None = None, num_bins: int = 15, **entry: Unpack[Entry]
+    probs: TopLike | None = None,
+    labels: LabelsLike | None = None,
+    num_bins: int = 15,
+    *,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Direction:
-    """The two parts of the ECE: over + under is `ece`, over - under is mean confidence less accuracy.
+    """Split the ECE into an overconfident part and an underconfident part.
+
+    The sum of the parts is `ece`. Their difference is mean confidence minus accuracy.
 
     Args: as for `ece`, without groups.
 
@@ -57,29 +77,42 @@ def direction(
     >>> round(parts.over, 4), round(parts.under, 4), round(parts.signed, 4)
     (0.3, 0.05, 0.25)
     """
-    stats = bin_stats(open_top(probs, labels, **entry), num_bins)
+    top = open_top(probs, labels, confidence, correct, sample_weight, classes)
+    stats = bin_stats(top, num_bins)
     gap = (stats.confidence - stats.correct) / stats.count.sum()
     return Direction(over=float(gap[gap > 0].sum()), under=float(np.abs(gap[gap < 0]).sum()))
 
 
-def top_k(probs: ProbsLike, labels: LabelsLike, k: int, **shared: Unpack[Shared]) -> Top:
-    """The k most probable classes as one answer: `ece(top_k(probs, labels, 5))` is the ECE of the top five.
+def top_k(
+    probs: ProbsLike,
+    labels: LabelsLike,
+    k: int,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+) -> Top:
+    """Treat the k most probable classes as one prediction, for metrics of the top class.
 
-    The confidence is the sum of their probabilities, and the answer is right if the label is among them; of equal
-    probabilities the first classes count.
+    `ece(top_k(probs, labels, 5))` is the ECE of the top five. The confidence is the sum of their
+    probabilities, and the prediction is correct if the label is among them. Ties go to the first
+    classes.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`.
-        labels: (N,) class numbers.
+        probs: (N, C) probabilities in any kind of array, or a `Prediction`.
+        labels: (N,) class numbers, or names with `classes`.
         k: number of classes, at most C.
-        sample_weight: (N,) how much each sample counts.
-        classes: names of the columns, where labels are names.
+        sample_weight: (N,) weights, as for `ece`.
+        classes: names of the classes in the order of the columns, if labels are names.
+
+    Returns:
+        Confidence and correctness of each sample.
 
     >>> top = top_k([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]], [1, 2], k=2)
     >>> top.confidence, top.correct
     (array([0.8, 0.9]), array([ True, False]))
     """
-    samples = open_samples(probs, labels, **shared)
+    samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+    assert isinstance(samples, Samples)
     num_columns = int(samples.probs.shape[1])
     if check_positive("k", k) > num_columns:
         raise ValueError(f"k={k}, expected at most the {num_columns} classes of probs")
@@ -89,8 +122,9 @@ def top_k(probs: ProbsLike, labels: LabelsLike, k: int, **shared: Unpack[Shared]
         return np.minimum(largest.sum(axis=1), 1)
 
     def correct(chunk: Array, label: Array) -> Array:
-        own = picked(chunk, label)[:, None]
-        earlier = np.arange(num_columns) < label[:, None]
-        return ((chunk > own) | ((chunk == own) & earlier)).sum(axis=1) < k
+        of_label = entry_per_row(chunk, label)[:, None]
+        is_earlier = np.arange(num_columns) < label[:, None]
+        is_before = (chunk > of_label) | ((chunk == of_label) & is_earlier)
+        return is_before.sum(axis=1) < k
 
-    return Top(samples.each(confidence), samples.each(correct), samples.weight)
+    return Top(samples.map_rows(confidence), samples.map_rows(correct), samples.weight)

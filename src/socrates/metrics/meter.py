@@ -1,4 +1,4 @@
-"""Calibration of a stream: sums that grow with the bins and classes, never with the samples."""
+"""Calibration metrics of a stream of batches, in memory that does not grow with the samples."""
 
 from __future__ import annotations
 
@@ -6,38 +6,40 @@ from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
-import torch
 
-from .arrays import ArrayLike, check_positive
+from ..arrays.content import Classes
+from ..arrays.entries import LabelsLike, TopLike, open_samples, open_top
+from ..arrays.open import Array, ArrayLike, as_numpy, check_positive
+from ..arrays.samples import Samples, Top
 from .binning import BinStats, bin_stats, class_bin_stats, equal_mass, equal_ranks
-from .inputs import Entry, LabelsLike, TopLike, Unpack, is_top, open_samples, open_top
-from .samples import Array, Top
-from .scoring import brier_of_each, nll_of_each
+from .scoring import brier_per_row, nll_per_row
 
 # A power of two, so that the edges are exact in every dtype.
 FINE_BINS = 1 << 14
 
 
 class CalibrationMeter:
-    """Accuracy, calibration errors and scores of a stream of batches, in memory O(num_bins x num_classes).
+    """Accuracy, calibration errors and scores of a stream, in memory O(num_bins x num_classes).
 
-    Meters add up: update one in each process, gather their `state()` and merge, in any order and grouping.
+    Meters can be added: update one in each process, gather the results of `state()`, and merge them
+    in any order.
 
-    All values but `ada_ece` are those of the whole set, to rounding, and `count` is the sum of the weights. Bins of
-    equal counts need the ranks of all confidences; the meter keeps a histogram of 2^14 fine bins in their place, and
-    shares out a fine bin that lies across a cut. Let n_j be the count of the fine bin that holds the j-th of the
-    num_bins - 1 cuts: then
+    All values except `ada_ece` equal those of the whole set up to rounding; `count` is the sum of
+    the weights. Bins of equal counts would need the ranks of all confidences. The meter keeps a
+    histogram of 2^14 fine bins instead, and splits a fine bin that lies across a cut in proportion.
+    Let n_j be the count of the fine bin that holds the j-th of the num_bins - 1 cuts. Then
 
         |ada_ece of the meter - ada_ece of the samples| <= (1 + 2^-14) / (2 N) * sum_j n_j
 
-    because r of n_j samples differ from a share r / n_j of them all by at most r (1 - r / n_j) <= n_j / 4 right
-    answers, and 2^-14 of that in confidence, on either side of the cut. `ada_ece_bound` gives the sharper value that
-    follows from the right answers actually counted. It is the worst of all orders of the samples within a fine bin:
-    where most confidences crowd into the last one, above 1 - 2^-14, it may be 0.1 although the error is below 1e-4.
+    because r of the n_j samples and a share r / n_j of all of them differ by at most
+    r (1 - r / n_j) <= n_j / 4 correct predictions, and by 2^-14 of that in confidence, on each side
+    of the cut. `ada_ece_bound` returns a sharper bound, from the correct predictions that were
+    counted. It holds for every order of the samples within a fine bin, so it can be pessimistic: if
+    most confidences are above 1 - 2^-14, the bound may be 0.1 although the error is below 1e-4.
 
     Args:
-        num_bins: number of bins (lo, hi].
-        num_classes: number of classes for `cw_ece`; without it that one is left out.
+        num_bins: number of bins (lo, hi] of equal width.
+        num_classes: number of classes, which `cw_ece` needs; without it `cw_ece` is left out.
 
     >>> meter = CalibrationMeter(num_bins=15, num_classes=2)
     >>> meter.update([[0.9, 0.1]], [0])
@@ -48,18 +50,30 @@ class CalibrationMeter:
 
     def __init__(self, num_bins: int = 15, num_classes: int | None = None) -> None:
         self.num_bins = check_positive("num_bins", num_bins)
-        self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
-        # The scores are nll and brier.
-        shapes: dict[str, tuple[int, ...]] = {"bins": (3, self.num_bins), "fine": (3, FINE_BINS), "scores": (2,)}
-        if self.num_classes is not None:
-            shapes["class_bins"] = (3, self.num_classes, self.num_bins)
+        self.num_classes = num_classes
+        shapes: dict[str, tuple[int, ...]] = {
+            "bins": (3, self.num_bins),
+            "fine": (3, FINE_BINS),
+            "scores": (2,),  # nll and brier
+        }
+        if num_classes is not None:
+            shapes["class_bins"] = (3, check_positive("num_classes", num_classes), self.num_bins)
         self._sums: dict[str, Array] = {name: np.zeros(shape) for name, shape in shapes.items()}
 
-    def update(self, probs: TopLike | None = None, labels: LabelsLike | None = None, **entry: Unpack[Entry]) -> None:
-        """Add a batch; on bad input nothing is added.
+    def update(
+        self,
+        probs: TopLike | None = None,
+        labels: LabelsLike | None = None,
+        *,
+        confidence: ArrayLike | None = None,
+        correct: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        classes: Classes | None = None,
+    ) -> None:
+        """Add a batch of samples. If the input is invalid, the meter does not change.
 
-        Args: as for `ece`. Of confidence and correctness alone `nll`, `brier` and `cw_ece` cannot be known: a meter
-            that is given these computes the others, and takes no rows.
+        Args: as for `ece`. A meter that is updated with confidence and correctness cannot compute
+            `nll`, `brier` and `cw_ece`, and then takes no rows of probabilities.
 
         >>> meter = CalibrationMeter()
         >>> meter.update([[0.9, 0.1]], [0])
@@ -67,16 +81,22 @@ class CalibrationMeter:
         >>> meter.compute()["count"]
         3.0
         """
-        if is_top(probs, entry):
-            self._add({**self._top_sums(open_top(probs, labels, **entry)), "scores": np.full(2, np.nan)})
+        if isinstance(probs, Top) or confidence is not None or correct is not None:
+            top = open_top(probs, labels, confidence, correct, sample_weight, classes)
+            self._add({**self._top_sums(top), "scores": np.full(2, np.nan)})
             return
-        samples = open_samples(probs, labels, **entry)
+        samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+        assert isinstance(samples, Samples)
         if self.num_classes not in (None, samples.num_classes):
-            given = f"probs have {samples.num_classes} classes, the meter was made for {self.num_classes}"
-            raise ValueError(f"{given}: make it with CalibrationMeter(num_classes={samples.num_classes})")
+            raise ValueError(
+                f"probs have {samples.num_classes} classes, the meter was made for "
+                f"{self.num_classes}: make it with "
+                f"CalibrationMeter(num_classes={samples.num_classes})"
+            )
         sums = self._top_sums(samples.top())
         weight = 1.0 if samples.weight is None else samples.weight
-        sums["scores"] = np.array([(each * weight).sum() for each in (nll_of_each(samples), brier_of_each(samples))])
+        scores = (nll_per_row(samples, stacklevel=3), brier_per_row(samples))
+        sums["scores"] = np.array([(values * weight).sum() for values in scores])
         if self.num_classes is not None:
             sums["class_bins"] = _stacked(class_bin_stats(samples, self.num_bins))
         self._add(sums)
@@ -84,9 +104,10 @@ class CalibrationMeter:
     def merge(self, other: CalibrationMeter) -> None:
         """Add the samples of another meter with the same bins and classes to this one.
 
-        `a + b` and `sum(meters)` make a new meter.
+        `a + b` and `sum(meters)` return a new meter instead.
 
-        >>> a, b = CalibrationMeter(), CalibrationMeter()
+        >>> a = CalibrationMeter()
+        >>> b = CalibrationMeter()
         >>> a.update([[0.9, 0.1]], [0])
         >>> b.update([[0.6, 0.4]], [1])
         >>> a.merge(b)
@@ -94,11 +115,15 @@ class CalibrationMeter:
         2.0
         """
         if not isinstance(cast("object", other), CalibrationMeter):
-            given = type(other).__name__
-            raise TypeError(f"got a {given}, expected a CalibrationMeter: make one with from_state(state)")
-        given, own = (f"num_bins={meter.num_bins}, num_classes={meter.num_classes}" for meter in (other, self))
-        if given != own:
-            raise ValueError(f"a meter of {given} cannot be merged into one of {own}: make both with the same values")
+            raise TypeError(
+                f"got a {type(other).__name__}, expected a CalibrationMeter: "
+                f"make one with from_state(state)"
+            )
+        if (other.num_bins, other.num_classes) != (self.num_bins, self.num_classes):
+            raise ValueError(
+                f"a meter of {other._options()} cannot be merged into one of {self._options()}: "
+                f"make both with the same values"
+            )
         self._add(other._sums)
 
     def __add__(self, other: object) -> CalibrationMeter:
@@ -109,48 +134,59 @@ class CalibrationMeter:
         return total
 
     def __radd__(self, other: object) -> CalibrationMeter:
-        """`0 + meter`, with which `sum(meters)` starts."""
+        """Return a copy for `0 + meter`, with which `sum(meters)` starts."""
         return CalibrationMeter.from_state(self.state()) if other == 0 else NotImplemented
 
     def compute(self) -> dict[str, float]:
-        """The metrics of everything seen so far, by name.
+        """Return the metrics of everything seen so far, by name.
 
         >>> meter = CalibrationMeter()
         >>> meter.update([[0.9, 0.1]], [0])
         >>> sorted(meter.compute())
         ['accuracy', 'ada_ece', 'brier', 'count', 'ece', 'mce', 'nll']
         """
-        bins, count = self._stats("bins"), self._filled_count()
-        values = {"count": count, "accuracy": float(bins.correct.sum() / count), "ece": bins.ece, "mce": bins.mce}
-        values["ada_ece"] = equal_mass(self._stats("fine"), self.num_bins).ece
-        if np.isnan(self._sums["scores"]).any():
-            return values
-        values["nll"], values["brier"] = (self._sums["scores"] / count).tolist()
-        return {**values, "cw_ece": self._stats("class_bins").ece} if self.num_classes else values
+        bins = self._stats("bins")
+        count = self._filled_count()
+        values = {
+            "count": count,
+            "accuracy": float(bins.correct.sum() / count),
+            "ece": bins.ece,
+            "mce": bins.mce,
+            "ada_ece": equal_mass(self._stats("fine"), self.num_bins).ece,
+        }
+        if not np.isnan(self._sums["scores"]).any():
+            values["nll"], values["brier"] = (self._sums["scores"] / count).tolist()
+            if self.num_classes is not None:
+                values["cw_ece"] = self._stats("class_bins").ece
+        return values
 
     def ada_ece_bound(self) -> float:
-        """How far `ada_ece` of the meter can lie from that of the samples themselves.
+        """Return a bound on the difference between the meter's `ada_ece` and the exact one.
 
         >>> meter = CalibrationMeter(num_bins=2)
         >>> meter.update([[0.9, 0.1], [0.6, 0.4]], [0, 1])
         >>> meter.ada_ece_bound()
         0.0
         """
-        total, fine = self._filled_count(), self._stats("fine")
+        total = self._filled_count()
+        fine = self._stats("fine")
         rank = equal_ranks(fine.count, self.num_bins)[1:-1]
         reached = np.cumsum(fine.count)
-        at = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
-        size, right = fine.count[at], fine.correct[at]
-        part = rank - (reached[at] - size)
-        size = np.where(size > 0, size, 1)
-        most, least = np.minimum(part, right), np.maximum(0, part - (size - right))
-        share = part * right / size
-        answers = np.maximum(most - share, share - least)
-        confidences = part * (1 - part / size) / FINE_BINS
-        return float(2 * (answers + confidences).sum() / total)
+        cut_bin = np.searchsorted(reached, rank, side="left")  # the fine bin that holds each cut
+        size = fine.count[cut_bin]
+        correct = fine.correct[cut_bin]
+        below_cut = rank - (reached[cut_bin] - size)  # samples of the fine bin before the cut
+        most_correct = np.minimum(below_cut, correct)
+        least_correct = np.maximum(0, below_cut - (size - correct))
+        assumed_correct = below_cut * correct / size
+        correct_error = np.maximum(most_correct - assumed_correct, assumed_correct - least_correct)
+        confidence_error = below_cut * (1 - below_cut / size) / FINE_BINS
+        return float(2 * (correct_error + confidence_error).sum() / total)
 
     def state(self) -> dict[str, Array]:
-        """Everything the meter holds, as plain arrays to gather or to save; `from_state` takes it back.
+        """Return everything that the meter holds, as plain arrays to gather or to save.
+
+        `from_state` makes a meter from it again.
 
         >>> meter = CalibrationMeter(num_bins=5)
         >>> CalibrationMeter.from_state(meter.state()).num_bins
@@ -160,34 +196,57 @@ class CalibrationMeter:
 
     @classmethod
     def from_state(cls, state: Mapping[str, ArrayLike]) -> CalibrationMeter:
-        """A meter that holds a copy of what `state()` gave; tensors and lists do as well as arrays.
+        """Return a meter with a copy of what `state()` returned, in any kind of array.
 
         >>> CalibrationMeter.from_state(CalibrationMeter(num_classes=3).state()).num_classes
         3
         """
         missing = {"bins", "fine", "scores"} - set(state)
         if missing:
-            raise ValueError(f"the state lacks {sorted(missing)}: pass what CalibrationMeter.state() returned")
-        num_bins = _opened(state, "bins", (3, None)).shape[1]
-        classes = _opened(state, "class_bins", (3, None, num_bins)).shape[1] if "class_bins" in state else None
-        meter = cls(num_bins, classes)
-        meter._sums = {name: _opened(state, name, sums.shape) for name, sums in meter._sums.items()}
+            raise ValueError(
+                f"the state lacks {sorted(missing)}: pass what CalibrationMeter.state() returned"
+            )
+        num_bins = _open_sums(state, "bins", (3, None)).shape[1]
+        num_classes = None
+        if "class_bins" in state:
+            num_classes = _open_sums(state, "class_bins", (3, None, num_bins)).shape[1]
+        meter = cls(num_bins, num_classes)
+        for name, sums in meter._sums.items():
+            meter._sums[name] = _open_sums(state, name, sums.shape)
         return meter
 
+    def _options(self) -> str:
+        """Describe the numbers of bins and classes, for errors."""
+        return f"num_bins={self.num_bins}, num_classes={self.num_classes}"
+
     def _top_sums(self, top: Top) -> dict[str, Array]:
-        return {"bins": _stacked(bin_stats(top, self.num_bins)), "fine": _stacked(bin_stats(top, FINE_BINS))}
+        """Return the sums of confidence and correctness over both kinds of bins."""
+        return {
+            "bins": _stacked(bin_stats(top, self.num_bins)),
+            "fine": _stacked(bin_stats(top, FINE_BINS)),
+        }
 
     def _add(self, sums: Mapping[str, Array]) -> None:
-        kinds = [_kind(self._sums), _kind(sums)]
-        if None not in kinds and kinds[0] != kinds[1]:
-            todo = "fill one meter of each kind, or give this one confidence and correctness of the rows, too"
-            raise ValueError(f"the meter has seen {kinds[0]}, and cannot add {kinds[1]}: {todo}")
-        self._sums = {**self._sums, **{name: self._sums[name] + part for name, part in sums.items()}}
+        """Add the sums of a batch, which must be of the kind that the meter has seen so far.
+
+        Sums that cannot be computed for this kind are missing.
+        """
+        seen = _kind(self._sums)
+        added = _kind(sums)
+        if seen is not None and added is not None and seen != added:
+            raise ValueError(
+                f"the meter has seen {seen}, and cannot add {added}: fill one meter of each kind, "
+                f"or pass confidence and correctness of the rows to this one, too"
+            )
+        totals = {name: self._sums[name] + part for name, part in sums.items()}
+        self._sums = {**self._sums, **totals}
 
     def _stats(self, name: str) -> BinStats:
+        """Return the sums of this name as bins."""
         return BinStats(*self._sums[name])
 
     def _filled_count(self) -> float:
+        """Return the sum of the weights, or raise an error if there are no samples yet."""
         count = float(self._sums["bins"][0].sum())
         if count == 0:
             raise ValueError("the meter has seen no samples: call update(probs, labels) first")
@@ -195,25 +254,36 @@ class CalibrationMeter:
 
 
 def _stacked(stats: BinStats) -> Array:
+    """Return the three sums over the bins as one array."""
     return np.stack([stats.count, stats.confidence, stats.correct])
 
 
 def _kind(sums: Mapping[str, Array]) -> str | None:
-    """What was summed up; None before the first sample. Scores of confidence and correctness alone are NaN."""
+    """Return which kind of samples was added; None before the first sample.
+
+    For confidence and correctness alone, the scores are NaN.
+    """
     if not sums["bins"].any():
         return None
-    return "confidence and correctness alone" if np.isnan(sums["scores"]).any() else "rows of probabilities"
+    if np.isnan(sums["scores"]).any():
+        return "confidence and correctness alone"
+    return "rows of probabilities"
 
 
-def _opened(state: Mapping[str, ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:
-    """A float64 copy of an entry of a state, which has this shape; None stands for any length."""
-    value = state[name]
+def _open_sums(state: Mapping[str, ArrayLike], name: str, shape: tuple[int | None, ...]) -> Array:
+    """Return a float64 copy of an entry of a state; None in the shape stands for any length."""
     try:
-        array = np.array(value.numpy(force=True) if isinstance(value, torch.Tensor) else value, dtype=np.float64)
+        array = np.array(as_numpy(state[name], name), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} of the state does not form an array of numbers ({error})") from error
-    expected = tuple(given if length is None else length for given, length in zip(array.shape, shape, strict=False))
+        raise ValueError(
+            f"{name} of the state does not form an array of numbers ({error})"
+        ) from error
+    lengths = zip(array.shape, shape, strict=False)
+    expected = tuple(length if wanted is None else wanted for length, wanted in lengths)
     if array.ndim != len(shape) or array.shape != expected or 0 in array.shape:
-        given = f"has shape {array.shape}, expected {str(shape).replace('None', 'any')}"
-        raise ValueError(f"{name} of the state {given}: pass what CalibrationMeter.state() returned")
+        raise ValueError(
+            f"{name} of the state has shape {array.shape}, "
+            f"expected {str(shape).replace('None', 'any')}: "
+            f"pass what CalibrationMeter.state() returned"
+        )
     return array

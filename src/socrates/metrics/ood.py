@@ -1,85 +1,140 @@
-"""Telling known from unknown by a score: the known class is the positive one, and known samples score higher."""
+"""Out-of-distribution detection: how well a score separates known samples from unknown ones.
 
-from typing import Any
+Known samples, from the training distribution, are the positive class: they should score higher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .arrays import Array, ArrayLike, check_share, open_scores, open_weight
-from .samples import weighted_mean
+from ..arrays.open import Array, ArrayLike, check_share, open_scores, open_weight, weighted_mean
 
-Weights = tuple[ArrayLike | None, ArrayLike | None]
+WeightPair: TypeAlias = tuple[ArrayLike | None, ArrayLike | None]
 
 
-def auroc(known: ArrayLike, unknown: ArrayLike, *, sample_weight: Weights | None = None) -> float:
-    """Chance that a known sample scores above an unknown one; equal scores count one half.
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Scores in ascending order, with their weights.
+
+    Args:
+        scores: (N,) the scores.
+        weight: (N,) the weight of each score, or None if all are equal.
+        below: (N + 1,) total weight of the scores before each position; the last entry is that of
+            all scores.
+    """
+
+    scores: Array
+    weight: Array | None
+    below: Array
+
+    @property
+    def total(self) -> float:
+        """Return the total weight of all scores."""
+        return float(self.below[-1])
+
+    def weight_below(self, thresholds: Array) -> Array:
+        """Return the total weight of the scores less than each threshold."""
+        return self.below[np.searchsorted(self.scores, thresholds, side="left")]
+
+    def weight_up_to(self, thresholds: Array) -> Array:
+        """Return the total weight of the scores less than or equal to each threshold."""
+        return self.below[np.searchsorted(self.scores, thresholds, side="right")]
+
+
+def auroc(
+    known: ArrayLike, unknown: ArrayLike, *, sample_weight: WeightPair | None = None
+) -> float:
+    """Return the area under the ROC curve: the probability that a known sample scores higher.
+
+    It compares a random known sample with a random unknown one. Ties count one half.
 
     Args:
         known: (N,) scores of in-distribution samples, such as confidences.
         unknown: (M,) scores of out-of-distribution samples.
-        sample_weight: the weights of both, (N,) and (M,), each as for `ece`, or None.
+        sample_weight: a pair of weights, (N,) and (M,), each as for `ece` or None.
 
     >>> auroc(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4])
     0.75
     >>> auroc(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4], sample_weight=([1, 1, 0], None))
     1.0
     """
-    (positives, _, reached), (negatives, weight, _) = _both(known, unknown, sample_weight)
-    below = reached[np.searchsorted(positives, negatives, side="left")]
-    up_to = reached[np.searchsorted(positives, negatives, side="right")]
-    return 1 - weighted_mean(below + up_to, weight) / (2 * float(reached[-1]))
+    positives, negatives = _open_both(known, unknown, sample_weight)
+    below = positives.weight_below(negatives.scores)
+    up_to = positives.weight_up_to(negatives.scores)
+    return 1 - weighted_mean(below + up_to, negatives.weight) / (2 * positives.total)
 
 
-def aupr(known: ArrayLike, unknown: ArrayLike, *, sample_weight: Weights | None = None) -> float:
-    """Average precision of calling a sample known; equal scores are called together.
+def aupr(known: ArrayLike, unknown: ArrayLike, *, sample_weight: WeightPair | None = None) -> float:
+    """Return the area under the precision-recall curve, as average precision.
+
+    Known samples are the positive class. Samples of equal score share one threshold.
 
     Args: as for `auroc`.
 
     >>> round(aupr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4]), 4)
     0.8667
     """
-    (positives, weight, reached), (negatives, _, others) = _both(known, unknown, sample_weight)
-    known_called = reached[-1] - reached[np.searchsorted(positives, positives, side="left")]
-    unknown_called = others[-1] - others[np.searchsorted(negatives, positives, side="left")]
-    return weighted_mean(known_called / (known_called + unknown_called), weight)
+    positives, negatives = _open_both(known, unknown, sample_weight)
+    true_positives = positives.total - positives.weight_below(positives.scores)
+    false_positives = negatives.total - negatives.weight_below(positives.scores)
+    precision = true_positives / (true_positives + false_positives)
+    return weighted_mean(precision, positives.weight)
 
 
 def fpr_at_tpr(
-    known: ArrayLike, unknown: ArrayLike, tpr: float = 0.95, *, sample_weight: Weights | None = None
+    known: ArrayLike,
+    unknown: ArrayLike,
+    tpr: float = 0.95,
+    *,
+    sample_weight: WeightPair | None = None,
 ) -> float:
-    """Share of unknown samples called known at the highest threshold that calls at least `tpr` of the known ones known.
+    """Return the false positive rate at a given true positive rate, by default FPR95.
+
+    The threshold is the highest one that accepts at least the share `tpr` of the known samples. The
+    result is the share of unknown samples that it accepts, too.
 
     Args:
         known: (N,) scores of in-distribution samples.
         unknown: (M,) scores of out-of-distribution samples.
-        tpr: share of known samples to be called known, above 0 and up to 1.
+        tpr: share of known samples to accept, above 0 and up to 1.
         sample_weight: as for `auroc`.
 
     >>> fpr_at_tpr(known=[0.9, 0.8, 0.4], unknown=[0.5, 0.4], tpr=0.6)
     0.0
     """
-    check_share("tpr", tpr, "a share above 0 and up to 1", one=True)
-    (positives, _, reached), (negatives, weight, _) = _both(known, unknown, sample_weight)
-    # A slack far below 1 / N keeps a share such as 0.95 from failing by rounding.
-    enough = np.flatnonzero(1 - reached[:-1] / reached[-1] >= tpr - 1e-12)
-    return weighted_mean(negatives >= positives[enough[-1]], weight)
+    check_share("tpr", tpr, "a share above 0 and up to 1", allow_1=True)
+    positives, negatives = _open_both(known, unknown, sample_weight)
+    share_accepted = 1 - positives.below[:-1] / positives.total
+    # The tolerance is far below 1 / N, and keeps a share such as 0.95 from failing by rounding.
+    is_enough = np.flatnonzero(share_accepted >= tpr - 1e-12)
+    threshold = positives.scores[is_enough[-1]]
+    return weighted_mean(negatives.scores >= threshold, negatives.weight)
 
 
-def _both(
-    known: ArrayLike, unknown: ArrayLike, sample_weight: Weights | None
-) -> tuple[tuple[Array, Array | None, Array], tuple[Array, Array | None, Array]]:
+def _open_both(
+    known: ArrayLike, unknown: ArrayLike, sample_weight: WeightPair | None
+) -> tuple[_Ranked, _Ranked]:
+    """Open and sort the scores of the known samples and of the unknown ones."""
     weights: Any = (None, None) if sample_weight is None else sample_weight
     if not hasattr(weights, "__len__") or len(weights) != 2:
-        given = f"has length {len(weights)}" if hasattr(weights, "__len__") else f"is {weights!r}"
-        raise ValueError(f"sample_weight {given}, expected the pair (weights of known, of unknown)")
-    return _ranked(known, "known", weights[0]), _ranked(unknown, "unknown", weights[1])
+        is_what = f"has length {len(weights)}" if hasattr(weights, "__len__") else f"is {weights!r}"
+        raise ValueError(
+            f"sample_weight {is_what}, expected the pair (weights of known, of unknown)"
+        )
+    return _open(known, "known", weights[0]), _open(unknown, "unknown", weights[1])
 
 
-def _ranked(scores: ArrayLike, name: str, sample_weight: ArrayLike | None) -> tuple[Array, Array | None, Array]:
-    """The scores in rising order, their weights, and the weight of those before each, with that of all at the end."""
+def _open(scores: ArrayLike, name: str, sample_weight: ArrayLike | None) -> _Ranked:
+    """Open the scores and their weights, and sort them; scores of weight 0 are left out."""
     weight_name = f"sample_weight of {name}"
     array = open_scores(scores, name, sample_weight, weight_name).astype(np.float64)
     weight = open_weight(sample_weight, len(array), weight_name)
-    order = np.argsort(array) if weight is None else np.flatnonzero(weight)[np.argsort(array[weight > 0])]
-    ranked = None if weight is None else weight[order]
-    counts = np.ones(len(order)) if ranked is None else ranked
-    return array[order], ranked, np.concatenate([[0.0], np.cumsum(counts)])
+    if weight is None:
+        order = np.argsort(array)
+        return _Ranked(array[order], weight=None, below=np.arange(len(array) + 1.0))
+    order = np.flatnonzero(weight)[np.argsort(array[weight > 0])]
+    below = np.concatenate([[0.0], np.cumsum(weight[order])])
+    return _Ranked(array[order], weight[order], below)

@@ -1,44 +1,86 @@
-"""Accuracy and the two proper scores."""
+"""Accuracy, and two proper scores: negative log-likelihood and Brier score."""
+
+from __future__ import annotations
 
 import math
 import warnings
 
 import numpy as np
 
-from .arrays import picked
-from .entry import mean_metric, top_metric
+from ..arrays.content import Classes
+from ..arrays.entries import (
+    Groups,
+    LabelsLike,
+    ProbsLike,
+    TopLike,
+    Value,
+    by_group,
+    open_samples,
+    open_top,
+    reads,
+)
+from ..arrays.open import Array, ArrayLike, entry_per_row, weighted_mean
+from ..arrays.samples import Rows, Samples, Top
 from .predictions import probabilities
-from .samples import Array, Samples, Top, weighted_mean
 
-# The least probability that `nll` tells from 0, whatever the dtype: scikit-learn's for float64, its epsilon.
+# Smaller probabilities count as this one in `nll`, for every dtype. It is the float64 epsilon, as
+# in scikit-learn's log_loss of float64 rows.
 CLIP = 2.0**-52
 
 
-@top_metric
-def accuracy(top: Top) -> float:
-    """Share of samples whose most probable class is the label; of equal probabilities the first counts.
+@reads(open_top)
+def accuracy(
+    probs: TopLike | None = None,
+    labels: LabelsLike | None = None,
+    *,
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+    groups: Groups | None = None,
+) -> Value:
+    """Return the share of samples whose most probable class is the label.
+
+    Ties go to the first class.
 
     Args: as for `ece`.
 
     >>> accuracy([[0.9, 0.1], [0.6, 0.4]], [0, 1])
     0.5
     """
-    return weighted_mean(top.correct, top.weight)
+    top = open_top(probs, labels, confidence, correct, sample_weight, classes)
+
+    def measure(part: Top) -> float:
+        return weighted_mean(part.correct, part.weight)
+
+    return by_group("accuracy", measure, top, groups, sample_weight)
 
 
-@mean_metric
-def nll(samples: Samples) -> Array:
-    """Negative log-likelihood, also called log-loss: mean of -log of the label's probability, in nats.
+@reads(open_samples)
+def nll(
+    probs: ProbsLike,
+    labels: LabelsLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+    groups: Groups | None = None,
+) -> Value:
+    """Return the negative log-likelihood, also called log-loss, in nats.
 
-    A probability below 2^-52 (2.2e-16) counts as 2^-52, 36.04 nats, in every dtype, and a warning tells how many are
-    exactly 0, for which the true value is infinite. This is scikit-learn's `log_loss` of float64 rows; of float32 rows
-    that one clips at 1.2e-7 (15.9 nats) already, and at both ends. What `predict` made of logits is not clipped: there
-    the logarithm is taken from the logits themselves, and only a class masked with -inf has probability 0.
+    It is the mean of -log of the label's probability. A probability below 2^-52 (2.2e-16) counts as
+    2^-52, which is 36.04 nats, in every dtype. A warning gives the number of probabilities that are
+    exactly 0, for which the true value is infinite. For float64 this equals scikit-learn's
+    `log_loss`; for float32, scikit-learn clips at 1.2e-7 (15.9 nats), and at both ends. A
+    `Prediction` that `predict` made from logits is not clipped: its logarithms are computed from
+    the logits, and only a class masked with -inf has probability 0.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`; or (N,) scores of class 1 among two classes.
-        labels: (N,) class numbers, booleans where there are two classes, or names with `classes`.
-        sample_weight: as for `ece`, like `classes` and `groups`.
+        probs: (N, C) probabilities in any kind of array, or a `Prediction`; for two classes also
+            (N,) scores of class 1.
+        labels: (N,) class numbers, booleans if there are two classes, or names with `classes`.
+        sample_weight: as for `ece`.
+        classes: as for `ece`.
+        groups: as for `ece`.
 
     >>> round(nll([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.5108
@@ -46,49 +88,76 @@ def nll(samples: Samples) -> Array:
     >>> nll(predict([[0.0, 800.0]]), [0])
     800.0
     """
-    return nll_of_each(samples, stacklevel=5)
+    samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+
+    def measure(part: Rows) -> float:
+        return weighted_mean(part.cached(nll_per_row), part.weight)
+
+    return by_group("nll", measure, samples, groups, sample_weight)
 
 
-@mean_metric
-def brier(samples: Samples) -> Array:
-    """Brier score: mean squared distance between the row of probabilities and the one-hot label, from 0 to 2.
+@reads(open_samples)
+def brier(
+    probs: ProbsLike,
+    labels: LabelsLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
+    groups: Groups | None = None,
+) -> Value:
+    """Return the Brier score: the mean squared distance of the rows to the one-hot labels.
 
-    This is the sum over all classes, Brier's own. Of two classes it is twice scikit-learn's `brier_score_loss`, which
-    counts class 1 alone.
+    This is Brier's original definition (1950), a sum over all classes, and lies between 0 and 2.
+    For two classes it is twice scikit-learn's `brier_score_loss`, which counts class 1 only.
 
     Args: as for `nll`.
 
     >>> round(brier([[0.9, 0.1], [0.6, 0.4]], [0, 1]), 4)
     0.37
     """
-    return brier_of_each(samples)
+    samples = open_samples(probs, labels, sample_weight=sample_weight, classes=classes)
+
+    def measure(part: Rows) -> float:
+        return weighted_mean(part.cached(brier_per_row), part.weight)
+
+    return by_group("brier", measure, samples, groups, sample_weight)
 
 
-def nll_of_each(samples: Samples, stacklevel: int = 3) -> Array:
-    """-log of each label's probability, exact where there are logits, with one warning for those that are 0."""
+def nll_per_row(samples: Samples, stacklevel: int = 6) -> Array:
+    """Return -log of each label's probability, computed from the logits if there are any.
+
+    One warning gives the number of labels with probability 0. Its default `stacklevel` names the
+    line that called `nll`.
+    """
+    limit = -math.log(CLIP)
     with np.errstate(divide="ignore"):
-        scores = -np.log(samples.each(picked).astype(np.float64))
-    limit, prediction = -math.log(CLIP), samples.prediction
+        scores = -np.log(samples.map_rows(entry_per_row).astype(np.float64))
     clipped = np.flatnonzero(scores > limit)
+    prediction = samples.prediction
     if prediction is not None and prediction.logits is not None:
         log_p = probabilities(prediction.logits[clipped], prediction.unknown, logarithm=True)
-        scores[clipped] = -picked(log_p.double().numpy(force=True), samples.labels[clipped])
+        scores[clipped] = -entry_per_row(log_p.double().numpy(force=True), samples.labels[clipped])
         clipped = np.flatnonzero(np.isinf(scores))
     num_zeros = int(np.isinf(scores).sum())
     scores[clipped] = limit
     if num_zeros:
-        given = f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm is infinite"
-        meaning = f"each counts as {CLIP:.2g}, {limit:.2f} nats, so that nll is a lower bound"
-        warnings.warn(f"{given}: {meaning}", stacklevel=stacklevel)
+        warnings.warn(
+            f"{num_zeros} of {len(scores)} rows have probability 0 at their label, whose logarithm "
+            f"is infinite: each counts as {CLIP:.2g}, {limit:.2f} nats, so nll is a lower "
+            f"bound",
+            stacklevel=stacklevel,
+        )
     return scores
 
 
-def brier_of_each(samples: Samples) -> Array:
-    """Squared distance of each row to its one-hot label."""
+def brier_per_row(samples: Samples) -> Array:
+    """Return the squared distance of each row to its one-hot label."""
 
-    def squared(chunk: Array, labels: Array) -> Array:
-        off = chunk.astype(np.float64)
-        np.ravel(off)[np.arange(0, off.size, off.shape[1]) + labels] -= 1  # a third less time than off[row, label]
-        return np.einsum("ij,ij->i", off, off)
+    def squared_distance(chunk: Array, labels: Array) -> Array:
+        difference = chunk.astype(np.float64)
+        width = int(difference.shape[1])
+        # A third less time than difference[row, label].
+        np.ravel(difference)[np.arange(0, difference.size, width) + labels] -= 1
+        return np.einsum("ij,ij->i", difference, difference)
 
-    return samples.each(squared)
+    return samples.map_rows(squared_distance)

@@ -1,4 +1,7 @@
-"""Architectures: one file each, and `MODELS` with all of them by name."""
+"""Architectures: one file each, and `MODELS` with all of them by name.
+
+Models import contracts and names only. Read mlp.py first; contracts.py says what a `Classifier` is.
+"""
 
 from collections.abc import Callable
 from inspect import signature
@@ -32,7 +35,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 
 
 def factory(name: str) -> Callable[..., nn.Module]:
-    """The class or function of that name in `MODELS`, or the plug-in from outside.
+    """Return the class or function of that name in `MODELS`, or a plug-in from outside.
 
     >>> factory("mlp").__name__
     'MLP'
@@ -41,7 +44,7 @@ def factory(name: str) -> Callable[..., nn.Module]:
 
 
 def options(name: str) -> dict[str, Any]:
-    """The options of the model of that name, with their defaults.
+    """Return the options of the model of that name, with their defaults.
 
     >>> options("mlp")
     {'width': 128, 'depth': 2}
@@ -49,10 +52,13 @@ def options(name: str) -> dict[str, Any]:
     return options_of(factory(name), not_options=["num_outputs", "image_shape"])
 
 
-def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **options: Any) -> nn.Module:
-    """The model of that name in `MODELS`, or a plug-in from outside; images are (channels, height, width).
+def build(
+    name: str, num_outputs: int, image_shape: tuple[int, int, int], **options: Any
+) -> nn.Module:
+    """Build the model of that name in `MODELS`, or a plug-in from outside.
 
-    A plug-in is called with num_outputs, with image_shape if it takes that, and with its options.
+    Images are (channels, height, width). A plug-in is called with num_outputs, with image_shape if
+    it takes that, and with its options.
 
     >>> build("mlp", num_outputs=11, image_shape=(1, 8, 8), width=32).head
     Linear(in_features=32, out_features=11, bias=True)
@@ -64,7 +70,9 @@ def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **opti
             f"got {num_outputs} and {image_shape}"
         )
     if isinstance(make, type) and issubclass(make, Method):
-        raise ValueError(f"model {name!r} is a method: a model is a torch module, built from num_outputs")
+        raise ValueError(
+            f"model {name!r} is a method: a model is a torch module, built from num_outputs"
+        )
     sizes: dict[str, Any] = {"num_outputs": num_outputs, "image_shape": tuple(image_shape)}
     parameters = signature(make).parameters.values()
     if not any(each.name == "image_shape" or each.kind is each.VAR_KEYWORD for each in parameters):
@@ -74,18 +82,31 @@ def build(name: str, num_outputs: int, image_shape: tuple[int, int, int], **opti
     return model
 
 
-def _check_outputs(name: str, model: object, num_outputs: int, image_shape: tuple[int, int, int]) -> None:
-    """Refuse what gives no logits, one for each output: a head tells at once, otherwise two black images are tried."""
+def _check_outputs(
+    name: str, model: object, num_outputs: int, image_shape: tuple[int, int, int]
+) -> None:
+    """Raise for what does not give one logit per output."""
     if not isinstance(model, nn.Module):
-        raise ValueError(f"model {name!r} must give a torch module, got {type(model).__name__}")
+        raise ValueError(f"model {name!r} must be a torch module, got {type(model).__name__}")
+    shape = _shape_of_logits(name, model, image_shape)
+    if shape != (2, num_outputs):
+        raise ValueError(
+            f"model {name!r} must give {num_outputs} logits per image, "
+            f"two images gave the shape {shape}"
+        )
+
+
+def _shape_of_logits(name: str, model: nn.Module, image_shape: tuple[int, int, int]) -> object:
+    """Return the shape of the logits of two images: from the head, or by trying black images."""
     head = getattr(model, "head", None)
-    found: object = (2, head.out_features) if isinstance(head, nn.Linear) and hasattr(model, "features") else None
-    if found is None:
-        try:
-            with torch.no_grad():
-                found = tuple(model.eval()(torch.zeros(2, *image_shape)).shape)
-        except Exception as error:  # whatever its layers raise
-            raise ValueError(f"model {name!r} does not take images of shape {image_shape}: {error}") from error
-        model.train()
-    if found != (2, num_outputs):
-        raise ValueError(f"model {name!r} must give {num_outputs} logits an image, two images gave the shape {found}")
+    if isinstance(head, nn.Linear) and hasattr(model, "features"):
+        return (2, head.out_features)
+    try:
+        with torch.no_grad():
+            shape = tuple(model.eval()(torch.zeros(2, *image_shape)).shape)
+    except Exception as error:  # whatever its layers raise
+        raise ValueError(
+            f"model {name!r} does not take images of shape {image_shape}: {error}"
+        ) from error
+    model.train()
+    return shape

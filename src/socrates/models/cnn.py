@@ -7,7 +7,7 @@ from .resnet import convolution
 
 
 class CNN(Classifier):
-    """Four 3x3 convolutions of `width` to 8 `width` channels with batch norm, two of them halving the image.
+    """Four 3x3 convolutions, `width` to 8 `width` channels, batch norm; two halve the image.
 
     Options:
         width: channels of the first convolution; the last has eight times as many
@@ -16,7 +16,9 @@ class CNN(Classifier):
     Linear(in_features=64, out_features=10, bias=True)
     """
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 8) -> None:
+    def __init__(
+        self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 8
+    ) -> None:
         super().__init__()
         if width < 1:
             raise ValueError(f"cnn needs a width of at least 1, got {width}")

@@ -1,4 +1,4 @@
-"""The ResNets of He et al. (2016) and the "ResNet-110" of the calibration literature, of the same residual blocks."""
+"""The ResNets of He et al. (2016), and the "ResNet-110" of the calibration literature."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,13 +8,16 @@ from torch.nn import functional as F
 
 from ..contracts import Classifier
 
-Made = Callable[[int, int, int], nn.Module]  # of channels before, width and stride
+MakeBlock = Callable[[int, int, int], nn.Module]  # from channels before, width and stride
 EXPANSION = 4  # of the width by a bottleneck block
 
 
 def convolution(before: int, after: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    """A convolution that keeps the image's size, but for its stride, and batch norm."""
-    return [nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=False), nn.BatchNorm2d(after)]
+    """Return a convolution that keeps the image's size, but for its stride, and batch norm."""
+    return [
+        nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(after),
+    ]
 
 
 class Projection(nn.Sequential):
@@ -26,11 +29,12 @@ class Projection(nn.Sequential):
 
 
 class Padding(nn.Module):
-    """A shortcut without parameters: pixels are skipped and channels of zeros added (He's option A)."""
+    """A shortcut without parameters that skips pixels and adds channels of zeros (option A)."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
-        self.stride, self.added = stride, after - before
+        self.stride = stride
+        self.added = after - before
 
     def forward(self, images: Tensor) -> Tensor:
         return F.pad(images[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
@@ -51,7 +55,9 @@ class Residual(nn.Module):
 class BasicBlock(Residual):
     """Two 3x3 convolutions and a shortcut."""
 
-    def __init__(self, before: int, width: int, stride: int, shortcut: Made = Projection) -> None:
+    def __init__(
+        self, before: int, width: int, stride: int, shortcut: MakeBlock = Projection
+    ) -> None:
         layers = [*convolution(before, width, 3, stride), nn.ReLU(), *convolution(width, width, 3)]
         super().__init__(layers, shortcut(before, width, stride))
 
@@ -60,31 +66,46 @@ class Bottleneck(Residual):
     """A 3x3 convolution between two of 1x1, the last four times as wide, and a shortcut."""
 
     def __init__(self, before: int, width: int, stride: int) -> None:
-        layers = [*convolution(before, width, 1), nn.ReLU(), *convolution(width, width, 3, stride), nn.ReLU()]
+        layers = [
+            *convolution(before, width, 1),
+            nn.ReLU(),
+            *convolution(width, width, 3, stride),
+            nn.ReLU(),
+        ]
         layers += convolution(width, EXPANSION * width, 1)
         super().__init__(layers, Projection(before, EXPANSION * width, stride))
 
 
 def init_kaiming(layer: nn.Module) -> None:
-    """He's initialisation of a convolution, by fan-out."""
+    """Initialize a convolution as He does, by fan-out."""
     if isinstance(layer, nn.Conv2d):
         nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
 
 
 def check_size(name: str, image_shape: tuple[int, int, int], least: int) -> None:
-    """Refuse images that a network halves to nothing."""
+    """Raise for images that a network halves to nothing."""
     if min(image_shape[1:]) < least:
         raise ValueError(
-            f"{name} halves the image until {least} pixels are one: it needs at least {least}x{least}, got "
-            f"{image_shape[1]}x{image_shape[2]}; mlp, cnn and resnet20 take small images"
+            f"{name} halves the image until {least} pixels are one: "
+            f"it needs at least {least}x{least}, got {image_shape[1]}x{image_shape[2]}; "
+            f"mlp, cnn and resnet20 take small images"
         )
 
 
 class ResNet(Classifier):
-    """A first layer, then stages of `counts` blocks; all but the first double the width and halve the image."""
+    """A first layer, then stages of `counts` blocks.
+
+    All but the first double the width and halve the image.
+    """
 
     def __init__(
-        self, num_outputs: int, first: list[nn.Module], block: Made, width: int, counts: list[int], expansion: int = 1
+        self,
+        num_outputs: int,
+        first: list[nn.Module],
+        block: MakeBlock,
+        width: int,
+        counts: list[int],
+        expansion: int = 1,
     ) -> None:
         super().__init__()
         blocks: list[nn.Module] = []
@@ -94,12 +115,14 @@ class ResNet(Classifier):
                 stride = 2 if stage and not position else 1
                 blocks.append(block(before, width * 2**stage, stride))
                 before = width * 2**stage * expansion
-        self.body = nn.Sequential(*first, nn.Sequential(*blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.body = nn.Sequential(
+            *first, nn.Sequential(*blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        )
         self.head = nn.Linear(before, num_outputs)
 
 
 def stem(channels: int, width: int) -> list[nn.Module]:
-    """The first layer for small images: one 3x3 convolution that keeps their size."""
+    """Return the first layer for small images: one 3x3 convolution that keeps their size."""
     return [nn.Sequential(*convolution(channels, width, 3), nn.ReLU())]
 
 
@@ -108,10 +131,14 @@ class HeResNet(ResNet):
 
     num_blocks: int
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16) -> None:
+    def __init__(
+        self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 16
+    ) -> None:
         check_size("a ResNet for small images", image_shape, 4)
         block = partial(BasicBlock, shortcut=Padding)
-        super().__init__(num_outputs, stem(image_shape[0], width), block, width, [self.num_blocks] * 3)
+        super().__init__(
+            num_outputs, stem(image_shape[0], width), block, width, [self.num_blocks] * 3
+        )
         self.apply(init_kaiming)
 
 
@@ -139,26 +166,38 @@ class ResNet110He(HeResNet):
 
 
 class ResNet34(ResNet):
-    """ResNet-34 for 224x224: a 7x7 stem with max pool, basic blocks [3, 4, 6, 3] (21.3 M parameters).
+    """ResNet-34 for 224x224: 7x7 stem with max pool, blocks [3, 4, 6, 3] (21.3 M parameters).
 
     Options:
         width: channels of the first stage; each further one doubles them
     """
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
+    def __init__(
+        self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64
+    ) -> None:
         check_size("resnet34", image_shape, 32)
-        first = [*convolution(image_shape[0], width, 7, stride=2), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1)]
+        first = [
+            *convolution(image_shape[0], width, 7, stride=2),
+            nn.ReLU(),
+            nn.MaxPool2d(3, stride=2, padding=1),
+        ]
         super().__init__(num_outputs, first, BasicBlock, width, [3, 4, 6, 3])
         self.apply(init_kaiming)
 
 
 class ResNet110(ResNet):
-    """The calibration literature's ResNet-110: bottleneck blocks [3, 4, 26, 3] after a 3x3 stem (46 M parameters).
+    """ResNet-110 of the calibration literature: bottlenecks [3, 4, 26, 3] (46 M parameters).
+
+    The stem is one 3x3 convolution.
 
     Options:
         width: channels of the first stage; each further one doubles them
     """
 
-    def __init__(self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64) -> None:
+    def __init__(
+        self, num_outputs: int, image_shape: tuple[int, int, int], *, width: int = 64
+    ) -> None:
         check_size("resnet110", image_shape, 8)
-        super().__init__(num_outputs, stem(image_shape[0], width), Bottleneck, width, [3, 4, 26, 3], EXPANSION)
+        super().__init__(
+            num_outputs, stem(image_shape[0], width), Bottleneck, width, [3, 4, 26, 3], EXPANSION
+        )

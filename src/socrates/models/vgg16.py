@@ -1,4 +1,5 @@
-"""VGG-16 for 32x32 images with batch norm and dropout, as self-adaptive training and its followers use it."""
+"""VGG-16 for 32x32 images with batch norm and dropout, as self-adaptive training and its followers
+use it."""
 
 import math
 
@@ -6,11 +7,12 @@ from torch import nn
 
 from ..contracts import Classifier, DropoutLinear
 
-BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # configuration D
+# configuration D
+BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
 class VGG16(Classifier):
-    """VGG-16 for 32x32 images: convolution, ReLU, batch norm, with dropout between (15 M parameters)."""
+    """VGG-16 for 32x32 images: convolution, ReLU, batch norm, dropout between (15 M parameters)."""
 
     def __init__(self, num_outputs: int, image_shape: tuple[int, int, int]) -> None:
         super().__init__()
@@ -39,6 +41,9 @@ def _convolutions(channels: int) -> list[nn.Module]:
 
 def _init(module: nn.Module) -> None:
     if isinstance(module, nn.Conv2d | nn.Linear) and module.bias is not None:
-        fan_out = module.weight[:, 0].numel()  # of a convolution: its channels times the area of its kernel
-        nn.init.normal_(module.weight, 0.0, math.sqrt(2 / fan_out) if isinstance(module, nn.Conv2d) else 0.01)
+        std = 0.01
+        if isinstance(module, nn.Conv2d):
+            fan_out = module.weight[:, 0].numel()  # channels times the area of the kernel
+            std = math.sqrt(2 / fan_out)
+        nn.init.normal_(module.weight, 0.0, std)
         nn.init.zeros_(module.bias)

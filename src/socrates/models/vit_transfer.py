@@ -1,4 +1,7 @@
-"""A pretrained vision transformer with a new last layer, for transfer learning; needs the package transformers."""
+"""A pretrained vision transformer with a new last layer, for transfer learning.
+
+Needs the package transformers.
+"""
 
 import json
 from typing import Any
@@ -9,24 +12,34 @@ from ..contracts import Classifier
 
 
 class ViTTransfer(Classifier):
-    """A pretrained ViT-B/16 with a new last layer, nothing frozen; `source` is a local folder or a hub id.
+    """A pretrained ViT-B/16 with a new last layer, nothing frozen.
+
+    `source` is a local folder or a hub id.
 
     Options:
-        source: the pretrained model: a local folder or a hub id; or the text of a config.json, for one without weights
+        source: the pretrained model: a local folder or a hub id; or the text of a config.json, for
+            one without weights
     """
 
-    pretrained_size = 224  # of its images: what the data are resized to unless told otherwise
+    pretrained_size = 224  # images are resized to this unless image_size says otherwise
 
     def __init__(
-        self, num_outputs: int, image_shape: tuple[int, int, int], *, source: str = "google/vit-base-patch16-224"
+        self,
+        num_outputs: int,
+        image_shape: tuple[int, int, int],
+        *,
+        source: str = "google/vit-base-patch16-224",
     ) -> None:
         super().__init__()
         self.body = pretrained = _pretrained(source)
         config = pretrained.config
         expected = (config.num_channels, config.image_size, config.image_size)
         if tuple(image_shape) != expected:
-            raise ValueError(f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}")
-        self.options_when_kept = {"source": config.to_json_string()}  # its weights are kept: no source is needed
+            raise ValueError(
+                f"vit_transfer: {source} takes images of shape {expected}, got {tuple(image_shape)}"
+            )
+        # Its weights are kept with the run, so that no source is needed to load it.
+        self.options_when_kept = {"source": config.to_json_string()}
         self.head = nn.Linear(config.hidden_size, num_outputs)
         nn.init.normal_(self.head.weight, 0.0, 0.02)
         nn.init.zeros_(self.head.bias)
@@ -39,13 +52,16 @@ def _pretrained(source: str) -> Any:
     try:
         from transformers import ViTConfig, ViTModel
     except ImportError as error:
-        raise ImportError("vit_transfer needs the package transformers: pip install transformers") from error
+        raise ImportError(
+            "vit_transfer needs the package transformers: pip install transformers"
+        ) from error
     try:
         if source.startswith("{"):
             return ViTModel(ViTConfig(**json.loads(source)), add_pooling_layer=False)
         return ViTModel.from_pretrained(source, add_pooling_layer=False).float().train()
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"vit_transfer cannot read a model from source={source!r} ({error}): give a folder that holds config.json "
-            f"and the weights, or a hub id and a network connection"
+            f"vit_transfer cannot read a model from source={source!r} ({error}): "
+            f"pass a folder that holds config.json and the weights, "
+            f"or a hub id with a network connection"
         ) from error

@@ -1,31 +1,37 @@
-"""Our runs beside the published numbers: which printed cell a group of runs may be held against."""
+"""The printed cell that a group of our runs may be compared with."""
 
 from dataclasses import replace
+from functools import cache
 
 from ..experiment import Experiment, resolve
+from ..report.compare import Printed
 from ..report.results import Results
 from .grid import FINAL
-from .published import Published, find
+from .published import find
 from .released import as_released
 from .settings import SETTINGS, PaperSetting
 
-METRICS = {"accuracy": "acc", "ece": "ece", "ada_ece": "ada_ece", "cw_ece": "cw_ece"}  # from our names to the paper's
+# from our names to the paper's
+METRICS = {"accuracy": "acc", "ece": "ece", "ada_ece": "ada_ece", "cw_ece": "cw_ece"}
 
 
-def published(results: Results, table: str, metric: str, scaler: str = "none") -> Published | None:
-    """What a table of the paper prints for these runs; None if its setting or hyperparameters differ.
+def published(results: Results, table: str, metric: str, scaler: str = "none") -> Printed | None:
+    """Return what a table of the paper prints for these runs.
 
-    The paper has cross-entropy in its table of post-hoc scaling.
+    None if their setting or hyperparameters are not the paper's.
     """
     setting = paper_setting(results.experiment) if results.experiment else None
     if setting is None:
         return None
+    # The paper prints cross-entropy in its table of post-hoc scaling.
     table = "posthoc" if (table, results.method.name) == ("test", "ce") else table
     return printed(table, setting.name, results.method.name, scaler).get(metric)
 
 
-def printed(table: str, row: str | int, column: str, scaler: str = "none") -> dict[str, Published | None]:
-    """What stands in a row and column of a table, by our name of the metric.
+def printed(
+    table: str, row: str | int, column: str, scaler: str = "none"
+) -> dict[str, Printed | None]:
+    """Return a row and column of a table, by our name of the metric.
 
     >>> printed("test", "cifar100-vgg16", "socrates")["ece"].mean
     3.45
@@ -34,13 +40,16 @@ def printed(table: str, row: str | int, column: str, scaler: str = "none") -> di
     return {ours: find(table, row, column, theirs) for ours, theirs in METRICS.items()}
 
 
+@cache
 def paper_setting(experiment: Experiment) -> PaperSetting | None:
-    """The paper's setting of a run: its data, model, length, bins and final hyperparameters; also if as released."""
+    """Return the paper's setting whose final hyperparameters a run has, as printed or as released.
+
+    None if the data, model, length, bins or hyperparameters are not the paper's.
+    """
+    setting = SETTINGS.get(f"{experiment.dataset.name}-{experiment.model.name}")
+    final = setting and FINAL[setting.name].get(experiment.method.name)
+    if setting is None or final is None:
+        return None
     ours = resolve(experiment)
-    for name, setting in SETTINGS.items():
-        final = FINAL[name].get(ours.method.name)
-        theirs = final and resolve(final.experiment(setting, ours.seed))
-        alike = replace(theirs, keep_every=ours.keep_every) if theirs else None
-        if alike and ours in (alike, resolve(as_released(alike))):
-            return setting
-    return None
+    theirs = replace(final.experiment(setting, ours.seed), keep_every=ours.keep_every)
+    return setting if ours in (theirs, resolve(as_released(theirs))) else None

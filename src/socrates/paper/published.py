@@ -1,10 +1,9 @@
-"""Every number printed in the paper's nine tables, with the emphasis it is printed in and what to know about it."""
+"""Every number printed in the paper's nine tables, with its emphasis and its caveats."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -27,64 +26,58 @@ TABLES = (
 
 
 def _lines(name: str) -> csv.DictReader[str]:
-    return csv.DictReader((resources.files("socrates.paper") / f"{name}.csv").read_text(encoding="utf-8").splitlines())
+    file = resources.files("socrates.paper") / f"{name}.csv"
+    return csv.DictReader(file.read_text(encoding="utf-8").splitlines())
 
 
-# What to know about a cell. One that is not comparable does not measure what its heading says; the others do, of a
-# training that differs from the paper's text.
+# What to know about a cell, by the key that its `caveat` holds.
 CAVEATS = {line["caveat"]: line["sentence"] for line in _lines("caveats")}
-NOT_COMPARABLE = frozenset(line["caveat"] for line in _lines("caveats") if line["comparable"] == "no")
 
 
 class CellKey(NamedTuple):
-    """Where a number stands: a setting or epoch, a method or value, and a metric (a symbol for hyperparameters)."""
+    """The place of a number: a setting or epoch, a method or value, and a metric.
+
+    In the table of hyperparameters the metric is a symbol.
+    """
 
     row: str
     column: str
     metric: str
 
 
-@dataclass(frozen=True)
-class Published(Printed):
-    """A printed number: metrics in percent; `caveat` holds keys of `CAVEATS`."""
-
-    @property
-    def comparable(self) -> bool:
-        """Whether a correct implementation may be held against it.
-
-        >>> Published(1.31, caveat=("cw_ece",)).comparable
-        False
-        """
-        return NOT_COMPARABLE.isdisjoint(self.caveat)
-
-
 @cache
-def table(name: str) -> Mapping[CellKey, Published]:
-    """All cells of a table, row by row in the paper's order of columns.
+def table(name: str) -> Mapping[CellKey, Printed]:
+    """Return all cells of a table, row by row in the paper's order of columns.
 
-    Metrics are acc, ece, ada_ece and cw_ece. Columns are our methods (`ce_dece` is the paper's MC), for the post-hoc
-    table with a scaler (`ce+temperature`), for the gamma and alpha tables the value.
+    Metrics are acc, ece, ada_ece and cw_ece, in percent. Columns are our methods (`ce_dece` is the
+    paper's MC), for the post-hoc table with a scaler (`ce+temperature`), for the gamma and alpha
+    tables the value.
 
     >>> len(table("test")), table("gamma")["300", "2", "ece"].emphasis
     (196, 'bold italic')
     """
     if name not in TABLES:
         raise ValueError(f"the paper has no table {unknown(name, TABLES)}")
-    cells: dict[CellKey, Published] = {}
+    cells: dict[CellKey, Printed] = {}
     for line in _lines(f"published/{name}"):
-        numbers = float(line["mean"]), float(line["std"]) if line["std"] else None
-        caveat = tuple(line["caveat"].split())
-        cells[CellKey(line["row"], line["column"], line["metric"])] = Published(*numbers, line["emphasis"], caveat)
+        key = CellKey(line["row"], line["column"], line["metric"])
+        cells[key] = Printed(
+            mean=float(line["mean"]),
+            std=float(line["std"]) if line["std"] else None,
+            emphasis=line["emphasis"],
+            caveat=tuple(line["caveat"].split()),
+        )
     return MappingProxyType(cells)
 
 
-def find(name: str, row: str | int, column: str | float, metric: str) -> Published | None:
-    """The number in a cell of a table, or None if the paper prints none there.
+def find(name: str, row: str | int, column: str | float, metric: str) -> Printed | None:
+    """Return the number in a cell of a table, or None if the paper prints none there.
 
     >>> find("test", "cifar100-vgg16", "socrates", "ece")
-    Published(mean=3.45, std=0.25, emphasis='bold', caveat=('target_over',))
+    Printed(mean=3.45, std=0.25, emphasis='bold', caveat=('target_over',))
     >>> find("alpha", 300, 0.999, "acc").mean
     71.74
     """
-    row, column = (place if isinstance(place, str) else f"{place:g}" for place in (row, column))
-    return table(name).get(CellKey(row, column, metric))
+    row_name = row if isinstance(row, str) else f"{row:g}"
+    column_name = column if isinstance(column, str) else f"{column:g}"
+    return table(name).get(CellKey(row_name, column_name, metric))

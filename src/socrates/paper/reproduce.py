@@ -1,4 +1,4 @@
-"""From names of tables and figures to their files: which runs they need, training these, and writing the rest."""
+"""Make tables and figures of the paper: find the runs they need, train these, write the files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,20 +7,19 @@ from typing import Any, Literal
 
 from .. import pareto
 from ..engine.events import Tell, to_nobody
-from ..engine.studies.candidates import check
+from ..engine.studies.candidates import check_parts
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment, directory_name
 from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
-from .recipe_data import Scale, Wanted
+from .recipe_data import WantedRuns
 from .recipes import Recipe, find_recipes, write_recipes
-from .released import AsReleased
 from .scales import LaptopScale, PaperScale
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The files by recipe, how many runs were left out for want of them, and why runs failed, if any did."""
+    """The files by recipe, the number of runs that are missing, and the runs that failed."""
 
     files: dict[str, list[Path]]
     num_missing: int
@@ -32,32 +31,41 @@ class Plan:
     """Tables and figures to make, the runs that each needs, and the folder of it all."""
 
     recipes: dict[str, Recipe]
-    wanted: dict[str, Wanted]
-    scale: Scale
+    wanted: dict[str, WantedRuns]
+    scale: PaperScale
     folder: Path
     rule: str = "l1"  # of `pareto.RULES`, by which tables name the best
 
     @property
     def runs(self) -> list[Experiment]:
-        """Every run that is needed, once."""
+        """Return every run that is needed, once."""
         return list(dict.fromkeys(run for name in self.wanted for run in self.runs_of(name)))
 
     def runs_of(self, name: str) -> list[Experiment]:
-        """Those of one table or figure, once."""
+        """Return the runs of one table or figure, each once."""
         columns = [runs for column in self.wanted[name].values() for runs in column.values()]
         return list(dict.fromkeys(run for runs in columns for run in runs))
 
-    def carry_out(self, tell: Tell = to_nobody, width: Width = USUAL_WIDTH, **place: Any) -> Reproduced:
-        """Train the runs that are missing, and write everything from what there is; `place` is that of `run_all`."""
-        runs, failed = self.folder / "runs", None
+    def carry_out(
+        self, tell: Tell = to_nobody, width: Width = USUAL_WIDTH, **place: Any
+    ) -> Reproduced:
+        """Train the runs that are missing, and write everything from what there is.
+
+        `place` is that of `run_all`.
+        """
+        runs = self.folder / "runs"
+        failed = None
         if self.scale.note:
             runs.mkdir(parents=True, exist_ok=True)
-            (runs / NOTE).write_text(f"{self.scale.note}\n")  # whatever reports these runs says so too
+            # whatever reports these runs says so too
+            (runs / NOTE).write_text(f"{self.scale.note}\n")
         try:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:
             failed = error  # what is there is written all the same
-        files, missing = write_recipes(self.recipes, self.wanted, self.scale, runs, self.folder, width, rule=self.rule)
+        files, missing = write_recipes(
+            self.recipes, self.wanted, self.scale, runs, self.folder, width, rule=self.rule
+        )
         return Reproduced(files, len(missing), failed)
 
 
@@ -72,7 +80,7 @@ def plan(
     as_released: bool = False,
     out: Path | str = "runs/reproduce",
 ) -> Plan:
-    """What making these tables and figures takes; nothing is trained or written.
+    """Find the runs that tables and figures need; nothing is trained or written.
 
     `as_released` trains as the authors' code did, where that decides printed numbers.
 
@@ -82,22 +90,23 @@ def plan(
     """
     recipes = find_recipes(names)
     pareto.rule_of(rule)
-    chosen: Scale = PaperScale() if scale == "paper" else LaptopScale(dataset)
-    chosen = AsReleased(chosen) if as_released else chosen
+    chosen = PaperScale(released=as_released)
+    if scale == "laptop":
+        chosen = LaptopScale(dataset, released=as_released)
     wanted = {name: recipe.wanted(settings, chosen, seeds) for name, recipe in recipes.items()}
     folder = Path(out) / chosen.name / ("" if dataset == "digits" else directory_name(dataset))
-    made = Plan(recipes, wanted, chosen, folder, rule)
-    for run in made.runs[:1]:
-        check(run)
-    return made
+    reproduction = Plan(recipes, wanted, chosen, folder, rule)
+    for run in reproduction.runs[:1]:
+        check_parts(run)
+    return reproduction
 
 
 def reproduce(names: Sequence[str], *, tell: Tell = to_nobody, **options: Any) -> Reproduced:
-    """Make tables and figures of the paper: train the runs that are missing, then write them; again continues.
+    """Make tables and figures of the paper: train the runs that are missing, then write them.
 
-    Options are those of `plan`, which tells first what would be trained (settings, scale, dataset, seeds, rule,
-    as_released, out), and those of `run_all` (data_root, processes, accelerator); `width` is that of the figures:
-    column, text or full.
+    Called again, it continues. Options are those of `plan`, which shows what would be trained
+    (settings, scale, dataset, seeds, rule, as_released, out), and those of `run_all` (data_root,
+    processes, accelerator); `width` is that of the figures: column, text or full.
 
     >>> reproduce(["table66"])
     Traceback (most recent call last):

@@ -11,13 +11,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from ..metrics.binning import bin_edges, bin_stats
-from ..metrics.inputs import Entry, LabelsLike, TopLike, Unpack, open_top
-from ..metrics.samples import Array
+from ..arrays.content import Classes
+from ..arrays.entries import LabelsLike, TopLike, open_top
+from ..arrays.open import Array, ArrayLike
+from ..metrics.binning import BinStats, bin_edges, bin_stats
+from ..palette import DASHES, GREY, INK, SERIES
 from .diagram import diagram_of, ece_in_words, gap_in_words
-from .ink import CHANCE, COLOURS, DASH, GREY, INK, draw_reliability, finish, new_axes, percent
+from .ink import CHANCE, draw_reliability, finish, new_axes, percent
 
-SHARES = (1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)  # ticks of a square-root axis, as far as they fit
+# Ticks of a square-root axis, as far as they fit.
+SHARES = (1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def reliability(
@@ -27,25 +30,33 @@ def reliability(
     *,
     title: str = "",
     ax: Axes | None = None,
-    **entry: Unpack[Entry],
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Axes:
-    """The reliability diagram: accuracy against confidence; above it ECE, what of it is chance, and the gap in words.
+    """Draw the reliability diagram: accuracy against confidence.
+
+    Above it stand the ECE, how much of it is chance, and the gap in words.
 
     Args:
-        probs: (N, C) probabilities, torch or numpy, or a `Prediction`, beside labels; or a `Top` alone; as for
-            `socrates.metrics.ece`, like labels and `entry`.
+        probs: (N, C) probabilities, torch or numpy, or a `Prediction`, beside labels; or a `Top`
+            alone; as for `socrates.metrics.ece`, like all that is not explained here.
         labels: (N,) class numbers, or names with `classes`.
         num_bins: number of bins (lo, hi].
         title: a first line above.
-        ax: axes to draw on; a new figure unless given.
-        entry: `confidence` and `correct` in the place of probs and labels; `sample_weight`; `classes`.
+        ax: axes to draw on; a new figure by default.
+        confidence: (N,) confidences beside `correct`, instead of probs and labels.
+        correct: (N,) whether each answer is right.
+        sample_weight: (N,) weight of each sample.
+        classes: names of the classes, in their order.
 
     >>> axes = reliability([[0.9, 0.1], [0.6, 0.4]] * 50, [0, 1] * 50)
     >>> print(axes.get_title())
-    ECE 35.00 %, floor 4.34 %
+    ECE 35.00%, floor 4.34%
     overconfident by 25.0 points
     """
-    top = open_top(probs, labels, **entry)
+    top = open_top(probs, labels, confidence, correct, sample_weight, classes)
     data = diagram_of(top, num_bins)
     axes = new_axes(4.6, 5.2) if ax is None else ax
     draw_reliability(axes, data)
@@ -59,34 +70,57 @@ def confidence_histogram(
     *,
     title: str = "",
     ax: Axes | None = None,
-    **entry: Unpack[Entry],
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Axes:
-    """How sure the answers are, all of them and the wrong ones, on a square-root axis; mean confidence and accuracy.
+    """Draw how confident the answers are, all of them and the wrong ones, on a square-root axis.
+
+    Mean confidence and accuracy are vertical lines.
 
     Args: as for `reliability`.
 
     >>> axes = confidence_histogram(confidence=[0.9, 0.6] * 50, correct=[1, 0] * 50)
     >>> print(axes.get_title())
-    accuracy 50.0 %, mean confidence 75.0 %
+    accuracy 50.0%, mean confidence 75.0%
     overconfident by 25.0 points
     """
-    top = open_top(probs, labels, **entry)
-    bins, data, edges = bin_stats(top, num_bins), diagram_of(top, floor=False), bin_edges(num_bins)
-    share, correct, confidence = (sums / bins.count.sum() for sums in (bins.count, bins.correct, bins.confidence))
-    right, mean = correct.sum(), confidence.sum()
+    top = open_top(probs, labels, confidence, correct, sample_weight, classes)
+    bins = bin_stats(top, num_bins)
     axes = new_axes(5.4, 4.2) if ax is None else ax
+    _draw_histogram(axes, bins, num_bins)
+    data = diagram_of(top, floor=False)
+    accuracy = bins.correct.sum() / bins.count.sum()
+    mean = bins.confidence.sum() / bins.count.sum()
+    axes.axvspan(mean - data.reach, mean + data.reach, **CHANCE)
+    axes.axvline(
+        mean,
+        color=GREY,
+        linewidth=1.3,
+        linestyle=DASHES["dash"],
+        label="mean confidence",
+    )
+    axes.axvline(accuracy, color=INK, linewidth=1.3, label="accuracy")
+    measured = f"accuracy {100 * accuracy:.1f}%, mean confidence {100 * mean:.1f}%"
+    return finish(axes, ax, title, measured, gap_in_words(data))
+
+
+def _draw_histogram(axes: Axes, bins: BinStats, num_bins: int) -> None:
+    """Draw the share of all answers and of the wrong ones in each bin."""
+    edges = bin_edges(num_bins)
+    share = bins.count / bins.count.sum()
+    wrong = share - bins.correct / bins.count.sum()
     axes.set_yscale("function", functions=(_root, np.square))
-    axes.stairs(share, edges, fill=True, color=COLOURS[0], alpha=0.35, linewidth=0, label="all answers")
-    axes.stairs(share - correct, edges, fill=True, color=COLOURS[1], alpha=0.85, linewidth=0, label="wrong answers")
-    axes.axvspan(mean - data.reach, mean + data.reach, label="95 % by chance", **CHANCE)
-    axes.axvline(mean, color=GREY, linewidth=1.3, linestyle=DASH, label="mean confidence")
-    axes.axvline(right, color=INK, linewidth=1.3, label="accuracy")
+    for values, label, colour, alpha in (
+        (share, "all answers", SERIES[0], 0.35),
+        (wrong, "wrong answers", SERIES[1], 0.85),
+    ):
+        axes.stairs(values, edges, color=colour, alpha=alpha, label=label, fill=True, linewidth=0)
     highest = 1.1 * float(share.max())
     axes.yaxis.set_major_locator(FixedLocator(_root_ticks(highest)))
     axes.yaxis.set_major_formatter(percent)
     axes.set(xlim=(0, 1), ylim=(0, highest), xlabel="confidence", ylabel="share of the answers")
-    measured = f"accuracy {100 * right:.1f} %, mean confidence {100 * mean:.1f} %"
-    return finish(axes, ax, title, measured, gap_in_words(data))
 
 
 def _root(values: Array) -> Array:
@@ -94,7 +128,7 @@ def _root(values: Array) -> Array:
 
 
 def _root_ticks(highest: float) -> list[float]:
-    """Round shares that have room on a square-root axis.
+    """Return the round shares that have room on a square-root axis.
 
     >>> _root_ticks(0.4)
     [0.0, 0.005, 0.02, 0.05, 0.1, 0.25]

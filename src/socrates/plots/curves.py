@@ -9,14 +9,19 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from .. import metrics
+from ..arrays.content import Classes
+from ..arrays.entries import LabelsLike, TopLike, open_event, open_top
+from ..arrays.open import Array, ArrayLike
+from ..arrays.samples import Top
+from ..isotonic import pool_starts
 from ..metrics.binning import bin_edges, bin_stats
-from ..metrics.decomposition import pooled
-from ..metrics.inputs import Entry, LabelsLike, TopLike, Unpack, open_event, open_top
-from ..metrics.samples import Array, Top
+from ..palette import DASHES, GREY, SERIES
 from .diagram import Z, diagram_of, gap_in_words, weight_of
-from .ink import COLOURS, DASH, GREY, draw_chance, draw_dots, draw_square, draw_strip, finish, new_axes, percent
+from .ink import draw_chance, draw_dots, draw_square, draw_strip, finish, new_axes, percent
 
 MOST_POINTS = 2000  # of a curve: more cannot be seen
+FEW_POINTS = 30  # of a curve: fewer hardly make a line, and are marked
+NUM_BINS = 40  # of the confidences below a CORP curve
 
 
 def risk_coverage(
@@ -25,45 +30,66 @@ def risk_coverage(
     *,
     title: str = "",
     ax: Axes | None = None,
-    **entry: Unpack[Entry],
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Axes:
-    """Share of wrong answers as the least confident are withheld, beside the share that the confidences promise.
+    """Draw the share of wrong answers as the least confident are withheld, and the promised share.
 
-    Args: as for `reliability`; scores that are no probabilities promise nothing, and are refused.
+    Args: as for `reliability`; scores that are not probabilities promise nothing, and are refused.
 
     >>> axes = risk_coverage(confidence=[0.9, 0.6] * 50, correct=[1, 0] * 50)
     >>> print(axes.get_title())
-    AURC 25.00 %, error 50.0 % if all are answered
+    AURC 25.00%, error 50.0% if all are answered
     overconfident by 25.0 points
     """
-    top = open_top(probs, labels, **entry)
-    top = top.take(np.argsort(top.confidence))  # all below sort again, which is fast when there is nothing to do
-    curve, data = metrics.risk_coverage(top), diagram_of(top, floor=False)
-    claimed, reach = _claimed_risk(top)
-    # Evenly by coverage, and the last one; the risk of the first few answers is mostly noise.
-    chosen = np.unique(np.searchsorted(curve.coverage, np.linspace(0, 1, MOST_POINTS)).clip(0, len(claimed) - 1))
-    x, risk, claimed, reach = (values[chosen] for values in (curve.coverage, curve.risk, claimed, reach))
+    top = open_top(probs, labels, confidence, correct, sample_weight, classes)
+    # All below sort again, which is fast when there is nothing to do.
+    top = top.take(np.argsort(top.confidence))
+    curve = metrics.risk_coverage(top)
     axes = new_axes(5.4, 4.2) if ax is None else ax
-    few = len(x) < 30  # points, which would hardly make a line
-    look: dict[str, Any] = {"marker": "o", "markersize": 4, "clip_on": False} if few else {}
-    low, high = np.maximum(claimed - reach, 0), np.minimum(claimed + reach, 1)
-    draw_chance(axes, x, low, high)
-    axes.plot(x, claimed, color=GREY, linewidth=1.2, linestyle=DASH, label="as claimed", **look)
-    axes.plot(x, risk, color=COLOURS[0], linewidth=1.8, label="measured", **look)
+    _draw_risk(axes, curve.coverage, curve.risk, *_claimed_risk(top))
+    error = 100 * curve.risk[-1]
+    measured = f"AURC {100 * metrics.aurc(top):.2f}%, error {error:.1f}% if all are answered"
+    return finish(axes, ax, title, measured, gap_in_words(diagram_of(top, floor=False)))
+
+
+def _draw_risk(axes: Axes, coverage: Array, risk: Array, claimed: Array, reach: Array) -> None:
+    """Draw measured and claimed risk against coverage, at points that are spread over coverage."""
+    asked = np.searchsorted(coverage, np.linspace(0, 1, MOST_POINTS))
+    chosen = np.unique(asked.clip(0, len(coverage) - 1))
+    x, risk, claimed, reach = (each[chosen] for each in (coverage, risk, claimed, reach))
+    few = len(x) < FEW_POINTS
+    marks: dict[str, Any] = {"marker": "o", "markersize": 4, "clip_on": False} if few else {}
+    highest = np.minimum(claimed + reach, 1)
+    draw_chance(axes, x, np.maximum(claimed - reach, 0), highest)
+    axes.plot(
+        x,
+        claimed,
+        color=GREY,
+        linewidth=1.2,
+        linestyle=DASHES["dash"],
+        label="as claimed",
+        **marks,
+    )
+    axes.plot(x, risk, color=SERIES[0], linewidth=1.8, label="measured", **marks)
+    # The risk of the first few answers is mostly noise, which must not stretch the axis.
     seen = x >= (0 if few else 0.05)
-    axes.set(xlim=(0, 1), ylim=(0, max(1.1 * float(np.maximum(risk, high)[seen].max()), 0.001)))
-    axes.set(xlabel="coverage: share of answers given", ylabel="risk: share of them wrong")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(percent)
-    measured = f"AURC {100 * metrics.aurc(top):.2f} %, error {100 * curve.risk[-1]:.1f} % if all are answered"
-    return finish(axes, ax, title, measured, gap_in_words(data))
+    top = 1.1 * float(np.maximum(risk, highest)[seen].max())
+    axes.set(xlim=(0, 1), xlabel="coverage: share of answers given")
+    axes.set(ylim=(0, max(top, 0.001)), ylabel="risk: share of them wrong")
+    axes.xaxis.set_major_formatter(percent)
+    axes.yaxis.set_major_formatter(percent)
 
 
 def _claimed_risk(top: Top) -> tuple[Array, Array]:
-    """The risk that rising confidences promise at each point of their curve, and how far chance takes it."""
-    ranked, weight = top.confidence[::-1].astype(np.float64), weight_of(top)[::-1]
+    """Return the risk that rising confidences promise at each coverage, and how far chance goes."""
+    ranked = top.confidence[::-1].astype(np.float64)
+    weight = weight_of(top)[::-1]
     last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))  # of equal confidences
-    answered, promised = (np.cumsum(values)[last] for values in (weight, weight * (1 - ranked)))
+    answered = np.cumsum(weight)[last]
+    promised = np.cumsum(weight * (1 - ranked))[last]
     variance = np.cumsum(weight**2 * np.maximum(ranked * (1 - ranked), 0.0))[last]
     return promised / answered, Z * np.sqrt(variance) / answered
 
@@ -74,12 +100,16 @@ def corp(
     *,
     title: str = "",
     ax: Axes | None = None,
-    **entry: Unpack[Entry],
+    confidence: ArrayLike | None = None,
+    correct: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Axes:
-    """The CORP reliability curve: frequency as the best rising function of the forecast, without bins to choose.
+    """Draw the CORP reliability curve: frequency as the best rising function of the forecast.
 
-    Above it stand miscalibration, discrimination and uncertainty, the parts of the Brier score; see
-    `socrates.metrics.corp`, also for what (N,) scores of class 1 mean.
+    It has no bins to choose. Above it stand miscalibration, discrimination and uncertainty, the
+    parts of the Brier score; see `socrates.metrics.corp`, also for what (N,) scores of class 1
+    mean.
 
     Args: as for `reliability`.
 
@@ -88,34 +118,47 @@ def corp(
     MCB 0.102, DSC 0.125, UNC 0.250
     forecasts too low by 10.0 points, within chance
     """
-    top = open_event(probs, labels, **entry)
+    top = open_event(probs, labels, confidence, correct, sample_weight, classes)
     top = top.take(np.argsort(top.confidence))  # once, as above
-    curve, bins = metrics.corp(top), bin_stats(top, 40)
+    curve = metrics.corp(top)
     axes = new_axes(4.6, 5.2) if ax is None else ax
     draw_chance(axes, *_isotonic_chance(top))
-    axes.plot(curve.forecast, curve.frequency, color=COLOURS[0], linewidth=1.5, clip_on=False, label="measured")
-    draw_dots(axes, curve.forecast, curve.frequency, curve.count, COLOURS[0])
-    draw_strip(axes, bins.count, bin_edges(40))
+    axes.plot(
+        curve.forecast,
+        curve.frequency,
+        color=SERIES[0],
+        linewidth=1.5,
+        clip_on=False,
+        label="measured",
+    )
+    draw_dots(axes, curve.forecast, curve.frequency, curve.count, SERIES[0])
+    draw_strip(axes, bin_stats(top, NUM_BINS).count, bin_edges(NUM_BINS))
     draw_square(axes)
     axes.set(xlabel="forecast", ylabel="frequency, isotonic")
+    parts = f"MCB {curve.mcb:.3f}, DSC {curve.dsc:.3f}, UNC {curve.unc:.3f}"
     gap = gap_in_words(diagram_of(top, floor=False), "forecasts too high", "forecasts too low")
-    return finish(axes, ax, title, f"MCB {curve.mcb:.3f}, DSC {curve.dsc:.3f}, UNC {curve.unc:.3f}", gap)
+    return finish(axes, ax, title, parts, gap)
 
 
-def _isotonic_chance(top: Top, num_groups: int = 500, num_draws: int = 200) -> tuple[Array, Array, Array]:
-    """Of rising confidences, between which frequencies the curve of a calibrated model lies, by simulation.
+def _isotonic_chance(
+    top: Top, num_groups: int = 500, num_draws: int = 200
+) -> tuple[Array, Array, Array]:
+    """Return forecasts and the band of the isotonic curve of a calibrated model, by simulation.
 
-    Neighbours are joined to at most some groups, or many samples would take long.
+    The confidences must rise. Neighbors are joined into a limited number of groups, or many samples
+    would take long.
     """
     first = np.unique(top.confidence[:: math.ceil(len(top) / num_groups)])
-    group, weight = np.searchsorted(first, top.confidence, side="right") - 1, weight_of(top)
-    count, squares, claimed = (np.bincount(group, each) for each in (weight, weight**2, weight * top.confidence))
-    forecast, size = np.clip(claimed / count, 0, 1), np.rint(count**2 / squares).astype(int)
+    group = np.searchsorted(first, top.confidence, side="right") - 1
+    weight = weight_of(top)
+    count = np.bincount(group, weight)
+    forecast = np.clip(np.bincount(group, weight * top.confidence) / count, 0, 1)
+    size = np.rint(count**2 / np.bincount(group, weight**2)).astype(int)
     rng = np.random.default_rng(0)
     curves = np.empty((num_draws, len(count)))
     for curve in curves:
         right = count * rng.binomial(size, forecast) / size
-        start = pooled(count, right)
+        start = pool_starts(sums=right, weights=count)
         frequency = np.add.reduceat(right, start) / np.add.reduceat(count, start)
         curve[:] = np.repeat(frequency, np.diff(np.append(start, len(count))))
     low, high = np.quantile(curves, [0.025, 0.975], axis=0)

@@ -10,53 +10,78 @@ from typing import Any
 from ..abstention import Certificate
 from ..contracts import Preparation
 from ..metrics.predictions import Reading
+from ..scaling.saving import KeptScaler
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a model is, besides its weights: how to build it, what it was shown, and how its outputs are read.
+    """Describe a model besides its weights: how to build it, its data, and how to read its outputs.
 
-    `scaler` is the one that is applied, "none" for none; `reading` is that of the unknown class, None without one.
-    """
+    `scaler` is the one that is applied, "none" for none; `reading` is that of the unknown class,
+    None without one."""
 
     model: str
     options: Mapping[str, Any]
     num_outputs: int
-    image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
+    image_shape: tuple[int, int, int]  # channels, height and width of the model's inputs
     classes: tuple[str, ...]
-    preparation: Preparation | None = None  # None: inputs are taken as the model takes them
-    epoch: int = 0  # whose weights these are
+    # None if inputs are passed to the model as they are.
+    preparation: Preparation | None = None
+    # The epoch of the weights.
+    epoch: int = 0
     scaler: str = "none"
     reading: Reading | None = None
     certificate: Certificate | None = None
-    facts: Mapping[str, Any] = field(default_factory=dict)  # of its training, for people: data, method, recipe
+    # What people want to know of the training: data, method, recipe.
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    # Every fitted scaler; None in files of earlier versions.
+    scalers: Mapping[str, KeptScaler] | None = None
 
     @property
     def unknown_class(self) -> bool:
-        """Whether the last output is the unknown class."""
+        """Return whether the last output is the unknown class."""
         return self.num_outputs > len(self.classes)
 
     @classmethod
     def from_json(cls, plain: Any) -> Description:
-        """What `dataclasses.asdict` gave and JSON carried."""
+        """Return the description that `dataclasses.asdict` turned into this JSON object."""
         known = {item.name for item in dataclasses.fields(cls)}
-        if not isinstance(plain, dict) or set(plain) != known:
+        if not isinstance(plain, dict) or {*plain, "scalers"} != known:
             raise ValueError(f"its description must have the fields {', '.join(sorted(known))}")
-        how, certificate = plain["preparation"], plain["certificate"]
-        how = None if how is None else Preparation(tuple(how["mean"]), tuple(how["std"]), how["shrink"])
-        certificate = None if certificate is None else Certificate(**certificate)
-        shape, classes, outputs = tuple(plain["image_shape"]), tuple(plain["classes"]), plain["num_outputs"]
-        whole = len(shape) == 3 and all(type(size) is int and size > 0 for size in (*shape, outputs))
-        named = all(isinstance(name, str) for name in (plain["model"], *classes))
-        nested = all(isinstance(plain[name], dict) for name in ("options", "facts"))
-        if not (whole and named and nested and outputs - len(classes) in (0, 1)):
+        fields = dict(plain)
+        fields["image_shape"] = tuple(plain["image_shape"])
+        fields["classes"] = tuple(plain["classes"])
+        if (preparation := plain["preparation"]) is not None:
+            fields["preparation"] = Preparation(
+                tuple(preparation["mean"]), tuple(preparation["std"]), preparation["shrink"]
+            )
+        if (certificate := plain["certificate"]) is not None:
+            fields["certificate"] = Certificate(**certificate)
+        if (scalers := plain.get("scalers")) is not None:
+            fields["scalers"] = {
+                name: KeptScaler.from_json(scaler) for name, scaler in scalers.items()
+            }
+        about = cls(**fields)
+        if not about._is_consistent():
             raise ValueError("its description does not fit the model that it describes")
-        given = {"image_shape": shape, "classes": classes, "preparation": how, "certificate": certificate}
-        return cls(**(plain | given))
+        return about
+
+    def _is_consistent(self) -> bool:
+        """Return whether the fields that build the model have the right types and sizes."""
+        sizes = (*self.image_shape, self.num_outputs)
+        names = (self.model, *self.classes)
+        return (
+            len(sizes) == 4
+            and all(type(size) is int and size > 0 for size in sizes)
+            and all(isinstance(name, str) for name in names)
+            and isinstance(self.options, dict)
+            and isinstance(self.facts, dict)
+            and self.num_outputs - len(self.classes) in (0, 1)
+        )
 
 
 def usual_reading(unknown_class: bool) -> tuple[str, Reading | None]:
-    """The scaler and reading that are used unless told otherwise.
+    """Return the scaler and the reading that a model uses by default.
 
     >>> usual_reading(True), usual_reading(False)
     (('readout', 'spread'), ('temperature', None))

@@ -1,4 +1,4 @@
-"""The numbers of an epoch, a line of epochs.jsonl; and which epoch is the best."""
+"""The numbers of an epoch, a line of epochs.jsonl, and the choice of the best epoch."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class EpochRecord:
     collapsed: str | None = None
 
     def value(self, name: str) -> float:
-        """A number of the epoch, NaN if it was not recorded."""
+        """Return a number of the epoch, NaN if it was not recorded."""
         return self.values.get(name, math.nan)
 
     def to_json(self) -> dict[str, Any]:
-        """One flat object without its checksum; NaN becomes null when it is written."""
+        """Return one flat object without its checksum; NaN becomes null when it is written."""
         return {"epoch": self.epoch, **self.values, "collapsed": self.collapsed}
 
     @classmethod
     def from_json(cls, plain: Any) -> EpochRecord:
-        """What `to_json` wrote; anything else is refused."""
+        """Return the record that `to_json` wrote; refuse anything else."""
         plain = without_checksum(plain)
         if not isinstance(plain, dict) or not is_number(plain.get("epoch")):
-            raise ValueError(f"{plain!r} is no record of an epoch")
+            raise ValueError(f"{plain!r} is not a record of an epoch")
         values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
         if wrong := not_numbers(values.items()):
             raise ValueError(f"{wrong} of epoch {plain['epoch']} must be numbers")
@@ -44,7 +44,9 @@ class EpochRecord:
 
 
 def best_epoch(records: Sequence[EpochRecord], rule: str) -> int:
-    """The epoch that a rule of `CHOICES` picks: the first with the best value, collapsed ones left out; else the last.
+    """Return the epoch that a rule of `CHOICES` picks: the first with the best value.
+
+    Collapsed epochs do not count; if there is no other, it is the last.
 
     >>> best_epoch([EpochRecord(1, {"val_nll": 0.4}), EpochRecord(2, {"val_nll": 0.3})], "nll")
     2
@@ -52,5 +54,9 @@ def best_epoch(records: Sequence[EpochRecord], rule: str) -> int:
     name, sign = CHOICES[rule]
     if rule == "last":
         return records[-1].epoch
-    usable = [one for one in records if not one.collapsed and math.isfinite(one.value(name))]
-    return min(usable, key=lambda one: sign * one.value(name)).epoch if usable else records[-1].epoch
+    usable = [
+        record for record in records if not record.collapsed and math.isfinite(record.value(name))
+    ]
+    if not usable:
+        return records[-1].epoch
+    return min(usable, key=lambda record: sign * record.value(name)).epoch

@@ -12,44 +12,50 @@ from socrates.files import not_numbers, with_nan
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Every metric of val and test at one epoch: results[scaler][split][reading][metric], and what was fitted.
+    """Every metric of val and test at one epoch: results[scaler][split][reading][metric].
 
-    A model without an unknown class has the one reading "plain", which answers for every reading that is asked for.
+    A model without an unknown class has the one reading "plain", which stands for every reading.
 
     >>> table = {"none": {"test": {"plain": {"ece": 0.02, "mce": None}}}}
     >>> evaluation = Evaluation(25, 15, unknown_class=False, results=table)
-    >>> evaluation.value("none", "test", "answer", "ece"), evaluation.value("none", "test", "plain", "mce")
-    (0.02, nan)
+    >>> evaluation.value("none", "test", "answer", "ece")
+    0.02
+    >>> evaluation.value("none", "test", "plain", "mce")
+    nan
     """
 
     epoch: int
     num_bins: int
     unknown_class: bool
     results: Mapping[str, Mapping[str, Mapping[str, Mapping[str, float | None]]]]
-    skipped: Mapping[str, str] = field(default_factory=dict)  # scalers that could not be fitted, and why
+    # scalers that could not be fitted, and why
+    skipped: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def values(self, scaler: str, split: str, reading: str) -> dict[str, float]:
-        """All metrics under a scaler and a reading, NaN where one is not finite; none if they were not computed."""
+        """Return all metrics under a scaler and a reading, NaN where one is not finite.
+
+        The dict is empty if they were not computed.
+        """
         readings = self.results.get(scaler, {}).get(split, {})
         return with_nan(readings.get(reading if self.unknown_class else "plain", {}))
 
     def value(self, scaler: str, split: str, reading: str, metric: str) -> float:
-        """One metric, NaN if it was not computed or is not finite."""
+        """Return one metric, NaN if it was not computed or is not finite."""
         return self.values(scaler, split, reading).get(metric, math.nan)
 
     @property
     def scalers(self) -> tuple[str, ...]:
-        """Those with results, "none" among them."""
+        """Return the scalers with results, "none" among them."""
         return tuple(self.results)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dicts, numbers and strings."""
+        """Return plain dicts, numbers and strings."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, plain: Any) -> Evaluation:
-        """What `to_json` wrote; anything else is refused."""
+        """Return the evaluation that `to_json` wrote; refuse anything else."""
         required = ("epoch", "num_bins", "unknown_class", "results")
         if missing := [key for key in required if not isinstance(plain, dict) or key not in plain]:
             raise ValueError(f"it has no {', '.join(missing)}")
@@ -58,8 +64,9 @@ class Evaluation:
         if not plain["results"] and not plain.get("skipped"):
             raise ValueError("it has no results")
         try:
-            readings = [m for splits in plain["results"].values() for split in splits.values() for m in split.values()]
-            values = [item for metrics in readings for item in metrics.items()]
+            by_split = [split for splits in plain["results"].values() for split in splits.values()]
+            by_reading = [metrics for readings in by_split for metrics in readings.values()]
+            values = [item for metrics in by_reading for item in metrics.items()]
         except AttributeError:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
         if wrong := not_numbers(values):

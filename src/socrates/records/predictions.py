@@ -14,7 +14,9 @@ Array = NDArray[Any]
 
 
 class Predictions(NamedTuple):
-    """Logits (N, C) or, with an unknown class, (N, C + 1); labels (N,); and C, the number of known classes.
+    """Logits and labels (N,) of a split, and C, the number of known classes.
+
+    Logits are (N, C) or, with an unknown class, (N, C + 1).
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "val-0001.npz")
@@ -28,7 +30,7 @@ class Predictions(NamedTuple):
     num_classes: int
 
     def write(self, path: Path) -> None:
-        """Into a file, in single precision."""
+        """Write them to a file, in single precision."""
         with replacing(path) as file:
             np.savez_compressed(
                 file,
@@ -39,9 +41,9 @@ class Predictions(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Predictions:
-        """What `write` wrote; a damaged file raises whatever numpy does."""
+        """Return what `write` wrote; a damaged file raises whatever numpy does."""
         if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         with open(path, "rb") as file, np.load(file) as stored:
             refuse_bomb(stored.zip, path)
             return cls(stored["logits"], stored["labels"], int(stored["num_classes"]))

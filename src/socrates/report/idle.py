@@ -1,76 +1,101 @@
-"""Mechanisms that did nothing: where a method trained without what it is named after, every output says so."""
-
-from collections.abc import Mapping, Sequence
+"""Mechanisms that did nothing: where a method trained without what it is named after, say so."""
 
 import numpy as np
 
-from .results import Array, Results
+from .results import Members, Results, Settings
 from .words import first_of
 
 HIGHEST_TARGET = 0.99
 SMALLEST_SHARE = 0.01
-ROUNDING = 1e-5  # relative: what two ways to add the same numbers come to after some epochs
+ROUNDING = 1e-5  # relative: how far two ways to add the same numbers drift apart in some epochs
 QUEUES = "a queue of keys never filled, so that the contrastive term never acted"
 TARGET = f"the adaptive target stayed above {HIGHEST_TARGET:g} throughout"
-UNKNOWN = f"the unknown term had less than {100 * SMALLEST_SHARE:.0f} % of the loss"
+UNKNOWN = f"the unknown term had less than {100 * SMALLEST_SHARE:.0f}% of the loss"
 
 
 def idle(results: Results) -> dict[str, int]:
-    """Which mechanisms were idle, in words, and in how many of the runs; read from what each epoch records.
+    """Return which mechanisms were idle, in words, and in how many runs.
+
+    Read from what each epoch records.
 
     >>> from socrates.experiment import Part
     >>> fill = np.array([[0.0, 1.0], [0.0, 0.5]])
-    >>> idle(Results("CCL-SC", Part("ccl_sc"), seeds=(1, 2), epochs=np.arange(2), curves={"queue_fill": fill}))
+    >>> curves = {"queue_fill": fill}
+    >>> method = Part("ccl_sc")
+    >>> idle(Results("CCL-SC", method, seeds=(1, 2), epochs=np.arange(2), curves=curves))
     {'a queue of keys never filled, so that the contrastive term never acted': 1}
     """
-    fill, target, share = (_recorded(results, name) for name in ("queue_fill", "target", "unknown_term"))
-    found = {
+    fill = _recorded(results, "queue_fill")
+    target = _recorded(results, "target")
+    share = _recorded(results, "unknown_term")
+    idle_runs = {
         QUEUES: fill.max(axis=1) < 1,
         # A loss without an unknown term records no share of it, and has no use for its target.
         TARGET: (target.min(axis=1) > HIGHEST_TARGET) & (share.count(axis=1) > 0),
         UNKNOWN: abs(share.mean(axis=1)) < SMALLEST_SHARE,
     }
-    counts = {words: int(np.ma.filled(where, False).sum()) for words, where in found.items()}
+    counts = {words: int(np.ma.filled(runs, False).sum()) for words, runs in idle_runs.items()}
     return {words: count for words, count in counts.items() if count}
 
 
-def with_idle(note: str | None, settings: Mapping[str, Sequence[Results]]) -> str | None:
-    """A note for an output of these results, by their headings, with what was idle in them said after it.
+def with_idle(note: str | None, settings: Settings) -> str | None:
+    """Return a note for an output of these results, followed by what was idle in them.
 
     >>> with_idle("Small models.", {"digits": []})
     'Small models.'
     """
-    told: dict[str, list[str]] = {}
+    several = len(settings) > 1
+    idle_labels: dict[str, list[str]] = {}
+    alike: list[str] = []
     for heading, members in settings.items():
-        for one in members:
-            for words, count in idle(one).items():
-                runs = f"{count} of {len(one.seeds)} runs" if count < len(one.seeds) else ""
-                place = "; ".join(filter(None, (heading if len(settings) > 1 else "", runs)))
-                told.setdefault(words, []).append(f"{one.label} ({place})" if place else one.label)
-    sentences = [f"Idle: {words}: {first_of(labels)}." for words, labels in told.items()]
-    for heading, members in settings.items():
-        place = f" ({heading})" if len(settings) > 1 else ""
-        sentences += [f"Idle: what tells {first_of(alike, ' from ')} apart{place}." for alike in _alike(members)]
-    return " ".join([*([note] if note else []), *sentences]) or None
+        setting = heading if several else ""
+        for results in members:
+            for words, count in idle(results).items():
+                label = _label_with_place(results, setting, count)
+                idle_labels.setdefault(words, []).append(label)
+        place = f" ({setting})" if setting else ""
+        alike += [
+            f"Idle: what sets {first_of(labels, ' and ')} apart{place}."
+            for labels in _same_training(members)
+        ]
+    sentences = [f"Idle: {words}: {first_of(labels)}." for words, labels in idle_labels.items()]
+    return " ".join(filter(None, [note, *sentences, *alike])) or None
 
 
-def _alike(members: Sequence[Results]) -> list[list[str]]:
-    """The labels of those that were trained as different ones, and had the same losses but for rounding."""
+def _label_with_place(results: Results, setting: str, count: int) -> str:
+    """Return a label, with the setting and the number of runs where they must be said."""
+    num_runs = len(results.seeds)
+    runs = f"{count} of {num_runs} runs" if count < num_runs else ""
+    place = "; ".join(filter(None, (setting, runs)))
+    return f"{results.label} ({place})" if place else results.label
+
+
+def _same_training(members: Members) -> list[list[str]]:
+    """Return the labels of different experiments that had the same losses but for rounding."""
     groups: list[list[Results]] = []
-    for one in members:
-        if one.experiment and np.isfinite(one.curve("train_loss")).any():
-            near = (group for group in groups if _same_losses(group[0], one) and group[0].experiment != one.experiment)
-            group = next(near, None)
-            groups.append([one]) if group is None else group.append(one)
-    return [[one.label for one in group] for group in groups if len(group) > 1]
+    for results in members:
+        if not results.experiment or not np.isfinite(results.curve("train_loss")).any():
+            continue
+        for group in groups:
+            if group[0].experiment != results.experiment and _same_losses(group[0], results):
+                group.append(results)
+                break
+        else:
+            groups.append([results])
+    return [[results.label for results in group] for group in groups if len(group) > 1]
 
 
-def _same_losses(one: Results, other: Results) -> bool:
-    ours, theirs = one.curve("train_loss"), other.curve("train_loss")
-    return ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=ROUNDING, atol=0, equal_nan=True)
+def _same_losses(results: Results, other: Results) -> bool:
+    losses = results.curve("train_loss")
+    other_losses = other.curve("train_loss")
+    return losses.shape == other_losses.shape and np.allclose(
+        losses, other_losses, rtol=ROUNDING, atol=0, equal_nan=True
+    )
 
 
-def _recorded(results: Results, name: str) -> "np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]":
-    """A number of each epoch for each run, masked where it was not recorded."""
-    curve: Array = results.curve(name)
+def _recorded(
+    results: Results, name: str
+) -> "np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]]":
+    """Return a number of each epoch for each run, masked where it was not recorded."""
+    curve = results.curve(name)
     return np.ma.masked_invalid(curve if curve.size else np.full((len(results.seeds), 1), np.nan))

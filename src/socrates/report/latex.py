@@ -17,13 +17,13 @@ KNOWN = re.compile("[ -~À-ÖØ-öø-ÿ]")  # to LaTeX by itself
 
 
 def to_latex(table: Table, standalone: bool = False) -> str:
-    r"""For printing; needs booktabs and graphicx. `standalone` gives a whole document.
+    r"""Return the table for printing, with booktabs and graphicx, `standalone` as a whole document.
 
-    The first of several keys becomes a line above its rows. A table that is too wide is shrunk to the line, and a long
-    one is cut into parts of one page each.
+    The first of several keys becomes a line above its rows. A table that is too wide is shrunk to
+    the line, and a long one is cut into parts of one page each.
 
-    >>> from socrates.report.tables import Row
-    >>> row = Row(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="second"),))
+    >>> from socrates.report.tables import TableRow
+    >>> row = TableRow(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="second"),))
     >>> print(to_latex(Table("t", "Test", ("Method", "ECE (%)"), (row,))))
     % needs \usepackage{booktabs,graphicx}
     \begin{table}[htbp]
@@ -43,17 +43,21 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     columns = [_latex_column(table, index) for index in range(hidden, len(table.heads))]
     size = LATEX_ROWS // 2 if any("p" in column for column in columns) else LATEX_ROWS
     parts = [table.rows[start : start + size] for start in range(0, len(table.rows), size)] or [()]
-    names = {"table": table, "hidden": hidden, "columns": columns, "parts": parts, "standalone": standalone}
-    return _environment().get_template("table.tex").render(names)
+    template = _environment().get_template("table.tex")
+    return template.render(
+        table=table, hidden=hidden, columns=columns, parts=parts, standalone=standalone
+    )
 
 
 @cache
 def _environment() -> jinja2.Environment:
     # Braces are LaTeX's own.
-    made = jinja2.Environment("<%", "%>", "<<", ">>", "<#", "#>", trim_blocks=True, keep_trailing_newline=True)
-    made.loader = jinja2.FunctionLoader(asset)
-    made.filters |= {"text": _latex_text, "cell": _latex_cell, "unrepeated": unrepeated}
-    return made
+    environment = jinja2.Environment(
+        "<%", "%>", "<<", ">>", "<#", "#>", trim_blocks=True, keep_trailing_newline=True
+    )
+    environment.loader = jinja2.FunctionLoader(asset)
+    environment.filters |= {"text": _latex_text, "cell": _latex_cell, "unrepeated": unrepeated}
+    return environment
 
 
 def _latex_column(table: Table, index: int) -> str:
@@ -66,12 +70,20 @@ def _latex_column(table: Table, index: int) -> str:
 def _latex_cell(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return _latex_text(cell)
-    text = _latex_text(re.sub(r"-(?=\d)", "−", cell.text))
-    wrapped = {"best": rf"\textbf{{{text}}}", "second": rf"\underline{{{text}}}", None: text}[cell.emphasis]
-    return wrapped + (rf"\textsuperscript{{{_latex_text(cell.mark)}}}" if cell.mark else "")
+    text = _latex_text(re.sub(r"-(?=\d)", "−", cell.text))  # the sign of a number
+    if cell.emphasis == "best":
+        text = rf"\textbf{{{text}}}"
+    elif cell.emphasis == "second":
+        text = rf"\underline{{{text}}}"
+    return rf"{text}\textsuperscript{{{_latex_text(cell.mark)}}}" if cell.mark else text
 
 
 def _latex_text(text: str) -> str:
-    """Escaped; letters that LaTeX does not know by itself are given by their number."""
-    letters = " ".join(text.split())
-    return "".join(SPECIAL.get(one) or (one if KNOWN.match(one) else f"{{[}}U+{ord(one):04X}{{]}}") for one in letters)
+    """Return the text escaped; letters that LaTeX does not know stand by their number."""
+    return "".join(map(_latex_letter, " ".join(text.split())))
+
+
+def _latex_letter(letter: str) -> str:
+    if letter in SPECIAL:
+        return SPECIAL[letter]
+    return letter if KNOWN.match(letter) else f"{{[}}U+{ord(letter):04X}{{]}}"

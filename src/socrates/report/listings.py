@@ -1,4 +1,4 @@
-"""Tables of one line a thing: differences between methods, runs, directories left out."""
+"""Tables with one row per thing: differences between methods, runs, directories left out."""
 
 import math
 from collections.abc import Sequence
@@ -7,40 +7,61 @@ from dataclasses import replace
 from .aggregate import Skipped
 from .compare import collapse_notes
 from .comparisons import Settings
-from .results import Results
-from .statistics import compared
-from .tables import DAGGER, Cell, Row, Table, cell_of
-from .vocabulary import COMPARED, FEWEST, METHODS, METRICS, USUAL_READING, Metric
+from .results import Members
+from .statistics import PairedDifference, compared
+from .tables import DAGGER, Cell, Table, TableRow, cell_of
+from .vocabulary import FEWEST, METHODS, METRICS, USUAL_READING, Metric, compared_metrics
+
+DIFFERENCE_HEADS = (
+    "Setting",
+    "Metric",
+    "Method",
+    "Reference",
+    "Difference",
+    "95% from",
+    "95% to",
+    "p",
+    "Seeds",
+    "Verdict",
+)
+DIFFERENCE_NOTES = (
+    "Difference: method minus reference, mean over the seeds that both have; Acc and calibration "
+    "errors in points.",
+    "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule "
+    "for all comparisons of a metric in a setting: all intervals hold at once, and one leaves out "
+    "0 exactly where p is below 0.05.",
+    "“2 seeds cannot tell”: with these seeds, not even a perfect model would have been shown to "
+    "be better than the worse of the two.",
+    "Where no Socrates was run, or several were, the reference is the one with the best mean; as "
+    "the same numbers chose it, differences to it look larger than they are.",
+)
+RUN_NOTE = (
+    "Accuracy and ECE of the test split, without scaling; unknown is an answer, and never a right "
+    "one."
+)
 
 
-def significance_table(settings: Settings, metrics: Sequence[str] = COMPARED) -> Table:
-    """Every method against its `reference` on test data, paired over their common seeds: is it more than seed noise?
+def significance_table(settings: Settings, metrics: Sequence[str] | None = None) -> Table:
+    """Return every method against its `reference` on test data, paired over their common seeds.
 
     >>> significance_table({}).heads[3:]
-    ('Reference', 'Difference', '95 % from', '95 % to', 'p', 'Seeds', 'Verdict')
+    ('Reference', 'Difference', '95% from', '95% to', 'p', 'Seeds', 'Verdict')
     """
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for heading, members in settings.items():
-        for metric in metrics if len(members) > 1 else ():
-            rows += _differences(heading, members, reference(members, metric), METRICS[metric])
-    heads = ("Setting", "Metric", "Method", "Reference", "Difference", "95 % from", "95 % to", "p", "Seeds")
-    notes = (
-        "Difference: method minus reference, mean over the seeds that both have; Acc and calibration errors in points.",
-        "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule for all "
-        "comparisons of a metric in a setting: all intervals hold at once, and one leaves out 0 exactly where p is "
-        "below 0.05.",
-        "“2 seeds cannot tell”: not even a perfect model would have been told from the worse of both.",
-        "Where no Socrates was run, or several were, the reference is the one with the best mean; as the same numbers "
-        "chose it, differences to it look larger than they are.",
-        *collapse_notes([(one, heading) for heading, own in settings.items() for one in own]),
-    )
-    return Table("test-significance", "Test differences against seed noise", (*heads, "Verdict"), tuple(rows), notes)
+        if len(members) > 1:
+            for metric in metrics or compared_metrics():
+                rows += _difference_rows(heading, members, METRICS[metric])
+    everyone = [(results, heading) for heading, members in settings.items() for results in members]
+    notes = (*DIFFERENCE_NOTES, *collapse_notes(everyone))
+    title = "Test differences against seed noise"
+    return Table("test-significance", title, DIFFERENCE_HEADS, tuple(rows), notes)
 
 
-def reference(members: Sequence[Results], metric: str) -> int:
-    """The place of those that others are held against: the best Socrates if it was run, else the best of all.
+def reference(members: Members, metric: str) -> int:
+    """Return the place of the reference: the best Socrates if there is one, else the best of all.
 
-    Collapsed ones are taken only if there is no other.
+    Collapsed results are taken only if there are no others.
     """
 
     def order(place: int) -> tuple[bool, bool, float]:
@@ -51,44 +72,69 @@ def reference(members: Sequence[Results], metric: str) -> int:
 
 
 def runs_table(settings: Settings) -> Table:
-    """One line a run, collapsed ones with the reason.
+    """Return one row per run, with the reason if it collapsed.
 
     >>> runs_table({}).heads[:4]
     ('Run', 'Setting', 'Method', 'Seed')
     """
     specs = [METRICS[metric] for metric in FEWEST]
-    rows: list[Row] = []
-    found = [(heading, one, run) for heading, own in settings.items() for one in own for run in one.runs]
-    for heading, group, run in found:
-        values = run.evaluation.values("none", "test", USUAL_READING)
-        numbers = [cell_of(spec, values.get(spec.name, math.nan)) for spec in specs]
-        epochs, seconds = Cell(run.curves["epoch"][-1], form=".0f"), Cell(run.seconds, form=".1f")
-        words = (heading, group.label, str(run.experiment.seed))
-        rows.append(Row((run.directory.name,), (*words, epochs, *numbers, run.collapsed or "", seconds)))
-    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *(spec.head for spec in specs), "Collapsed", "Seconds")
-    notes = ("Accuracy and ECE of the test split, without scaling; unknown is an answer, and never a right one.",)
-    return Table("runs", "Runs", heads, tuple(rows), notes)
+    rows: list[TableRow] = []
+    for heading, members in settings.items():
+        for results in members:
+            for run in results.runs:
+                values = run.evaluation.values("none", "test", USUAL_READING)
+                cells = (
+                    heading,
+                    results.label,
+                    str(run.experiment.seed),
+                    Cell(run.curves["epoch"][-1], form=".0f"),
+                    *(cell_of(spec, values.get(spec.name, math.nan)) for spec in specs),
+                    run.collapsed or "",
+                    Cell(run.seconds, form=".1f"),
+                )
+                rows.append(TableRow((run.directory.name,), cells))
+    metrics = [spec.head for spec in specs]
+    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *metrics, "Collapsed", "Seconds")
+    return Table("runs", "Runs", heads, tuple(rows), (RUN_NOTE,))
 
 
 def skipped_table(skipped: Sequence[Skipped]) -> Table:
-    """Directories that are not part of the report, and why.
+    """Return the directories that are not part of the report, and why.
 
     >>> from pathlib import Path
-    >>> skipped_table([Skipped(Path("runs/one"), "unfinished: 2 of 6 epochs are done")]).rows[0].keys
+    >>> skipped = Skipped(Path("runs/one"), "unfinished: 2 of 6 epochs are done")
+    >>> skipped_table([skipped]).rows[0].keys
     ('runs/one',)
     """
-    rows = tuple(Row((one.directory.as_posix(),), (one.reason,)) for one in skipped)
-    return Table("skipped", "Directories left out", ("Directory", "Reason"), rows)
+    rows = [TableRow((directory.as_posix(),), (reason,)) for directory, reason in skipped]
+    return Table("skipped", "Directories left out", ("Directory", "Reason"), tuple(rows))
 
 
-def _differences(heading: str, members: Sequence[Results], chosen: int, spec: Metric) -> list[Row]:
-    """The rows of one family of comparisons: a metric in a setting."""
-    values = [one.by_seed(spec) for one in members]
-    rows: list[Row] = []
-    for place, one in enumerate(compared(values, chosen, spec)):
-        mark = DAGGER if members[place].collapses or members[chosen].collapses else ""
-        mean, low, high = (Cell(value, form=f"+{spec.form}") for value in (one.mean, one.low, one.high))
-        numbers = (replace(mean, n=one.n, mark=mark), low, high, Cell(one.p, form=".2g"), Cell(one.n, form=".0f"))
-        if place != chosen:
-            rows.append(Row((heading, spec.head, members[place].label), (members[chosen].label, *numbers, one.words)))
+def _difference_rows(heading: str, members: Members, spec: Metric) -> list[TableRow]:
+    """Return the rows of one family of comparisons: a metric in a setting."""
+    chosen = reference(members, spec.name)
+    family = compared([results.by_seed(spec) for results in members], chosen, spec)
+    rows: list[TableRow] = []
+    for results, difference in zip(members, family, strict=True):
+        if results is not members[chosen]:
+            mark = DAGGER if results.collapses or members[chosen].collapses else ""
+            cells = (members[chosen].label, *_difference_cells(difference, spec, mark))
+            rows.append(TableRow((heading, spec.head, results.label), cells))
     return rows
+
+
+def _difference_cells(
+    difference: PairedDifference, spec: Metric, mark: str
+) -> tuple[Cell | str, ...]:
+    mean, low, high = (
+        Cell(value, form=f"+{spec.form}")
+        for value in (difference.mean, difference.low, difference.high)
+    )
+    return (
+        replace(mean, n=difference.n, mark=mark),
+        low,
+        high,
+        Cell(difference.p, form=".2g"),
+        Cell(difference.n, form=".0f"),
+        difference.words,
+    )

@@ -1,4 +1,7 @@
-"""Markup from the templates among the assets; what is put into them is shown as it is, never read as markup."""
+"""Markup from the templates among the assets.
+
+Values are shown as they are, never read as markup.
+"""
 
 from functools import cache
 from importlib import resources
@@ -13,10 +16,10 @@ def _environment() -> jinja2.Environment:
 
 
 def markup(template: str, **values: Any) -> str:
-    """A template filled in; other markup must say that it is safe."""
+    """Return a template filled in; other markup must say that it is safe."""
     return _environment().get_template(template).render(values)
 
 
 def asset(name: str) -> str:
-    """The text of a file among the assets."""
+    """Return the text of a file among the assets."""
     return (resources.files("socrates.report") / "assets" / name).read_text(encoding="utf-8")

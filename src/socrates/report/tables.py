@@ -1,4 +1,7 @@
-"""Tables as data, and their forms: Markdown to read, CSV to compute with, HTML for the page; LaTeX has its own file."""
+"""Tables as data, and their forms: Markdown to read, CSV to compute with, HTML for the page.
+
+LaTeX has its own file, and so has the terminal.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,13 @@ from .vocabulary import Metric
 Place = Literal["best", "second"]
 Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
+CSV_FIELDS = ("mean", "std", "n", "emphasis", "mark", "words")
 DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number: mean and standard deviation of n values, the format it is printed in, its place and footnote sign.
+    """A number: mean and standard deviation of n values, their format, place and footnote sign.
 
     >>> Cell(88.4213, 0.052).text, Cell(-0.0001, form=".3f").text, Cell(float("nan")).text
     ('88.42 ± 0.05', '0.000', '–')
@@ -40,22 +44,22 @@ class Cell:
 
     @property
     def known(self) -> bool:
-        """Whether there is a number."""
+        """Return whether there is a number."""
         return math.isfinite(self.mean)
 
     @property
     def text(self) -> str:
-        """As printed, without emphasis and footnote sign."""
+        """Return the number as printed, without emphasis and footnote sign."""
         if not self.known:
             return NOTHING
-        spread = f" ± {self.std:{self.form}}" if math.isfinite(self.std) else ""
         mean = f"{self.mean:{self.form}}"
-        rounds_to_zero = not any(digit in mean for digit in "123456789")
-        return f"{mean.removeprefix('-') if rounds_to_zero else mean}{spread}"
+        if not any(digit in mean for digit in "123456789"):
+            mean = mean.removeprefix("-")  # what rounds to zero has no sign
+        return f"{mean} ± {self.std:{self.form}}" if math.isfinite(self.std) else mean
 
 
 def cell_of(spec: Metric, value: float, **more: Any) -> Cell:
-    """A recorded number of a metric, in the unit and the format in which it is printed.
+    """Return a recorded number of a metric as a cell, in the unit and format that are printed.
 
     >>> from .vocabulary import METRICS
     >>> cell_of(METRICS["ece"], 0.0312).text
@@ -65,7 +69,7 @@ def cell_of(spec: Metric, value: float, **more: Any) -> Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Keys that say what the row is about, then its cells: numbers, or words."""
 
     keys: tuple[str, ...]
@@ -76,7 +80,8 @@ class Row:
 class Table:
     """Heads for keys and cells, rows, and notes beneath; `name` is the file's.
 
-    >>> table = Table("small", "A small table", ("Method", "ECE (%)"), (Row(("CE",), (Cell(9.0, 0.2),)),))
+    >>> row = TableRow(("CE",), (Cell(9.0, 0.2),))
+    >>> table = Table("small", "A small table", ("Method", "ECE (%)"), (row,))
     >>> print(to_markdown(table))
     ### A small table
     <BLANKLINE>
@@ -89,7 +94,7 @@ class Table:
     name: str
     title: str
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     remark: str = ""  # that must go wherever a number goes: a column of the CSV
 
@@ -97,35 +102,39 @@ class Table:
         shapes = {(len(row.keys), len(row.cells)) for row in self.rows}
         if len(shapes) > 1 or any(sum(shape) != len(self.heads) for shape in shapes):
             raise ValueError(
-                f"table {self.name!r} has {len(self.heads)} heads, but rows with (keys, cells) of {sorted(shapes)}: "
-                f"give every row as many keys, and together with its cells as many as there are heads"
+                f"table {self.name!r} has {len(self.heads)} heads, but rows with (keys, cells) "
+                f"of {sorted(shapes)}: all rows need as many keys, and as many keys and cells as "
+                "there are heads"
             )
 
     def without_first_key(self) -> Table:
-        """The same table for where its first key need not be said."""
-        rows = tuple(Row(row.keys[1:], row.cells) for row in self.rows)
+        """Return the same table for where its first key need not be said."""
+        rows = tuple(TableRow(row.keys[1:], row.cells) for row in self.rows)
         return dataclasses.replace(self, heads=self.heads[1:], rows=rows)
 
     @property
     def num_keys(self) -> int:
-        """How many of the heads are those of keys."""
+        """Return how many of the heads are those of keys."""
         return len(self.rows[0].keys) if self.rows else len(self.heads)
 
     @property
     def numeric(self) -> tuple[bool, ...]:
-        """For each head, whether numbers stand beneath it."""
+        """Return for each head whether numbers stand beneath it."""
         columns = zip(*(row.cells for row in self.rows), strict=True)
-        cells = [any(isinstance(cell, Cell) for cell in column) for column in columns]
-        return (False,) * self.num_keys + tuple(cells)
+        with_numbers = [any(isinstance(cell, Cell) for cell in column) for column in columns]
+        return (False,) * self.num_keys + tuple(with_numbers)
 
 
 def emphasis(
-    values: Sequence[float], larger_is_better: bool, form: str = ".2f", leads: Sequence[bool] | None = None
+    values: Sequence[float],
+    larger_is_better: bool,
+    form: str = ".2f",
+    leads: Sequence[bool] | None = None,
 ) -> list[Place | None]:
-    """What is bold and what is underlined: all that cannot be told from the best, and the second if one alone leads.
+    """Return which values are best and which second, for bold and underlined print.
 
-    `leads` says what cannot be told from the best; without it, what prints as the best does. Ranks are those of a
-    competition, by what is printed: after two firsts there is no second, and the worst is none. NaN has no place.
+    `leads` says which are as good as the best; by default those that are printed like it. The
+    second has a place only if one value alone leads, and the worst has none. NaN has no place.
 
     >>> emphasis([1.064, 1.07, 1.3, 1.071, 5.0, float("nan")], larger_is_better=False)
     ['best', 'second', None, 'second', None, None]
@@ -145,9 +154,10 @@ def emphasis(
 
 
 def to_markdown(table: Table) -> str:
-    """For reading, as it is or rendered; keys that repeat those above are left out.
+    """Return the table as Markdown, without keys that repeat those above.
 
-    >>> print(to_markdown(Table("t", "T", ("a", "b"), (Row(("x",), (Cell(1.0, emphasis="best", mark="†"),)),))))
+    >>> row = TableRow(("x",), (Cell(1.0, emphasis="best", mark="†"),))
+    >>> print(to_markdown(Table("t", "T", ("a", "b"), (row,))))
     ### T
     <BLANKLINE>
     | a   | b                    |
@@ -156,8 +166,11 @@ def to_markdown(table: Table) -> str:
     <BLANKLINE>
     """
     lines = [[_markdown_text(head) for head in table.heads]]
-    lines += [[*map(_markdown_text, keys), *map(_markdown_cell, row.cells)] for keys, row in unrepeated(table.rows)]
-    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(table.heads))]
+    lines += [
+        [*map(_markdown_text, keys), *map(_markdown_cell, row.cells)]
+        for keys, row in unrepeated(table.rows)
+    ]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rules = [
         f"{'-' * (width + 1)}:" if number else f":{'-' * (width + 1)}"
         for width, number in zip(widths, table.numeric, strict=True)
@@ -169,17 +182,19 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """One line a cell, numbers in full: the row's keys, the column, mean, std, n, emphasis, mark, and words.
+    """Return one CSV line per cell, with numbers in full.
 
-    >>> table = Table("t", "T", ("Metric", "CE", "Verdict"), (Row(("ECE",), (Cell(1 / 3, n=1), "good")),))
+    >>> row = TableRow(("ECE",), (Cell(1 / 3, n=1), "good"))
+    >>> table = Table("t", "T", ("Metric", "CE", "Verdict"), (row,))
     >>> print(to_csv(table))
     Metric,column,mean,std,n,emphasis,mark,words
     ECE,CE,0.3333333333333333,,1,,,
     ECE,Verdict,,,,,,good
     """
     remark = {"remark": table.remark} if table.remark else {}
-    keys, columns = table.heads[: table.num_keys], table.heads[table.num_keys :]
-    lines: list[list[Any]] = [[*keys, "column", "mean", "std", "n", "emphasis", "mark", "words", *remark]]
+    keys = table.heads[: table.num_keys]
+    columns = table.heads[table.num_keys :]
+    lines: list[list[Any]] = [[*keys, "column", *CSV_FIELDS, *remark]]
     for row in table.rows:
         for column, cell in zip(columns, row.cells, strict=True):
             lines.append([*row.keys, column, *_csv_fields(cell), *remark.values()])
@@ -188,17 +203,28 @@ def to_csv(table: Table) -> str:
     return stream.getvalue()
 
 
-def to_html(table: Table, methods: Names | None = None, hints: Names | None = None, sortable: bool = False) -> str:
-    """For the page: best and second as classes, rows of collapsed runs marked, values for sorting.
+def to_html(
+    table: Table, methods: Names | None = None, hints: Names | None = None, sortable: bool = False
+) -> str:
+    """Return the table for the page, with classes for best, second and collapsed.
 
-    `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints` are shown when a head
-    is pointed at; heads that sort are buttons.
+    `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints`
+    are shown when a head is pointed at; the heads of a sortable table are buttons.
 
-    >>> to_html(Table("t", "T", ("a", "b"), (Row(("x < y",), (Cell(-1.0, emphasis="best"),)),)))
-    '<table>...<th scope="row">x &lt; y</th><td class="best" data-head="b" data-value="-1">−1.00</td></tr>...'
+    >>> row = TableRow(("x < y",), (Cell(-1.0, emphasis="best"),))
+    >>> to_html(Table("t", "T", ("a", "b"), (row,)))
+    '<table>...<th scope="row">x &lt; y</th><td class="best"
+    data-head="b" data-value="-1">−1.00</td></tr>...'
     """
-    given = {"methods": methods or {}, "hints": hints or {}, "sortable": sortable, "dagger": DAGGER}
-    return markup("table.html", table=table, rows=unrepeated(table.rows), **given)
+    return markup(
+        "table.html",
+        table=table,
+        rows=unrepeated(table.rows),
+        methods=methods or {},
+        hints=hints or {},
+        sortable=sortable,
+        dagger=DAGGER,
+    )
 
 
 def write_table(table: Table, folder: Path | str) -> list[Path]:
@@ -212,24 +238,30 @@ def write_table(table: Table, folder: Path | str) -> list[Path]:
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     forms = {"md": to_markdown(table), "tex": to_latex(table), "csv": to_csv(table)}
-    written = {Path(folder, f"{table.name}.{ending}"): text for ending, text in forms.items()}
-    for path, text in written.items():
+    paths: list[Path] = []
+    for ending, text in forms.items():
+        path = Path(folder, f"{table.name}.{ending}")
         with replacing(path) as file:
             file.write(text.encode(errors="backslashreplace"))  # a folder's name may hold any bytes
-    return list(written)
+        paths.append(path)
+    return paths
 
 
-def unrepeated(rows: Sequence[Row]) -> list[tuple[tuple[str, ...], Row]]:
-    """Rows with the keys to print: empty where all up to there are those of the row above.
+def unrepeated(rows: Sequence[TableRow]) -> list[tuple[tuple[str, ...], TableRow]]:
+    """Return the rows with the keys to print: empty where they repeat those of the row above.
 
-    >>> [keys for keys, _ in unrepeated([Row(("a", "x"), ()), Row(("a", "y"), ())])]
+    >>> [keys for keys, _ in unrepeated([TableRow(("a", "x"), ()), TableRow(("a", "y"), ())])]
     [('a', 'x'), ('', 'y')]
     """
-    printed: list[tuple[tuple[str, ...], Row]] = []
-    for above, row in zip([(), *(row.keys for row in rows)], rows, strict=False):
-        changed = [place for place, key in enumerate(row.keys) if above[place : place + 1] != (key,)]
-        same = min([*changed, len(row.keys) - 1])  # the last key always stands
+    printed: list[tuple[tuple[str, ...], TableRow]] = []
+    above: tuple[str, ...] = ()
+    for row in rows:
+        same = 0
+        # the last key always stands
+        while same < len(row.keys) - 1 and row.keys[: same + 1] == above[: same + 1]:
+            same += 1
         printed.append((("",) * same + row.keys[same:], row))
+        above = row.keys
     return printed
 
 
@@ -241,12 +273,14 @@ def _markdown_text(text: str) -> str:
 def _markdown_cell(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return _markdown_text(cell)
-    before, after = {"best": ("**", "**"), "second": ("<u>", "</u>"), None: ("", "")}[cell.emphasis]
-    mark = f"<sup>{_markdown_text(cell.mark)}</sup>" if cell.mark else ""
-    return f"{before}{cell.text}{after}{mark}"
+    text = {"best": f"**{cell.text}**", "second": f"<u>{cell.text}</u>"}.get(
+        cell.emphasis or "", cell.text
+    )
+    return f"{text}<sup>{_markdown_text(cell.mark)}</sup>" if cell.mark else text
 
 
 def _csv_fields(cell: Cell | str) -> list[Any]:
+    """Return the fields of a cell in the order of CSV_FIELDS."""
     if isinstance(cell, str):
         return ["", "", "", "", "", cell]
     numbers = ["" if math.isnan(value) else float(value) for value in (cell.mean, cell.std)]

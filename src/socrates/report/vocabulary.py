@@ -1,91 +1,30 @@
-"""What everything is called, in which unit and order it is shown, and which end of it is good: said here alone.
+"""The words of reports: names of splits, curves, methods and symbols, and the glossary.
 
-Scalers are named by `socrates.scaling`, readings by `socrates.metrics`; a scaler from elsewhere by its own name.
+Metrics and readings are named by `socrates.metrics`, scalers by `socrates.scaling`; a scaler from
+elsewhere has its own name.
 """
 
 import itertools
 from dataclasses import dataclass, replace
 
-from socrates import metrics, scaling
+from socrates import metrics, palette, scaling
 from socrates.experiment import Value
+from socrates.metrics import METRICS
+from socrates.metrics import Metric as Metric
+from socrates.metrics.registry import study_metrics
 
 SPLITS = {"val": "Validation", "test": "Test"}
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number of a model: its printed names, the factor to its unit, its format, and which end is good."""
-
-    name: str
-    short: str
-    long: str
-    meaning: str
-    unit: str = "%"
-    larger_is_better: bool = False
-    ranked: bool = True
-
-    @property
-    def head(self) -> str:
-        """For heads of tables and for axes.
-
-        >>> METRICS["ece"].head, METRICS["nll"].head
-        ('ECE (%)', 'NLL')
-        """
-        return f"{self.short} ({self.unit})" if self.unit else self.short
-
-    @property
-    def factor(self) -> float:
-        """From the recorded number to the printed one."""
-        return 100.0 if self.unit == "%" else 1.0
-
-    @property
-    def form(self) -> str:
-        """The format of the printed number."""
-        return ".2f" if self.unit == "%" else ".3f"
-
-    @property
-    def perfect(self) -> float:
-        """The printed number that nothing can beat.
-
-        >>> METRICS["accuracy"].perfect, METRICS["ece"].perfect
-        (100.0, 0.0)
-        """
-        return self.factor if self.larger_is_better else 0.0
-
-
-METRICS = {
-    metric.name: metric
-    for metric in (
-        Metric("accuracy", "Acc", "accuracy", "share of right answers", larger_is_better=True),
-        Metric("ece", "ECE", "expected calibration error", "mean gap between confidence and accuracy over bins"),
-        Metric(
-            "ece_floor",
-            "Floor",
-            "floor of the ECE",
-            "the ECE that a perfectly calibrated model of this confidence would measure by chance",
-            ranked=False,
-        ),
-        Metric("ada_ece", "AdaECE", "adaptive ECE", "ECE over bins of equal counts"),
-        Metric("cw_ece", "CW-ECE", "class-wise ECE", "mean of the ECEs of the single classes"),
-        Metric("nll", "NLL", "negative log-likelihood", "mean surprise at the true class", unit=""),
-        Metric("brier", "Brier score", "Brier score", "mean squared distance from the true class", unit=""),
-    )
-}
-# An audit has more: it needs no runs to have recorded them.
-AUDITED = {name: METRICS[name] for name in METRICS if name != "ece_floor"} | {
-    metric.name: metric
-    for metric in (
-        Metric("smooth_ece", "smooth ECE", "smooth calibration error", "the gap smoothed over confidence"),
-        Metric("mce", "MCE", "maximum calibration error", "the largest gap of any bin"),
-    )
-}
-COMPARED = tuple(name for name, metric in METRICS.items() if metric.ranked)  # the metrics of tables
 FEWEST = ("accuracy", "ece")  # where there is room for two
 
 
+def compared_metrics() -> tuple[str, ...]:
+    """Return the names of the metrics that tables compare."""
+    return tuple(name for name, metric in study_metrics().items() if metric.ranked)
+
+
 @dataclass(frozen=True)
-class Scaler:
-    """A post-hoc scaler: its printed names, and its marker in matplotlib's spelling."""
+class ScalerWords:
+    """The printed names of a post-hoc scaler, and its marker in matplotlib's spelling."""
 
     short: str
     long: str
@@ -94,32 +33,47 @@ class Scaler:
 
     @property
     def both(self) -> str:
-        """Its long name with the short one behind it."""
+        """Return the long name with the short one behind it."""
         return f"{self.long} ({self.short})"
 
 
-_EVERY_SCALER = {"none": Scaler("", "unscaled", "o")} | {
-    name: Scaler(kind.short, kind.title, marker, kind.needs_unknown_class)
-    for (name, kind), marker in zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
-}
-# Those that a study evaluates.
-SCALERS = {
-    name: scaler
-    for name, scaler in _EVERY_SCALER.items()
-    if name == "none" or getattr(scaling.SCALERS[name], "usual", True)
-}
+UNSCALED = ScalerWords("", "unscaled", "o")
+
+
+def _every_scaler() -> dict[str, ScalerWords]:
+    """Return the words of each scaler, also of those that were added after the import."""
+    pairs = zip(scaling.SCALERS.items(), itertools.cycle("^sDvPX"), strict=False)
+    return {"none": UNSCALED} | {
+        name: ScalerWords(kind.short, kind.title, marker, kind.needs_unknown_class)
+        for (name, kind), marker in pairs
+    }
+
+
+def study_scalers() -> dict[str, ScalerWords]:
+    """Return the words of the scalers that a study evaluates, by name.
+
+    >>> [words.short for words in study_scalers().values()]
+    ['', 'TS', 'VS', 'MS', 'RS']
+    """
+    return {
+        name: words
+        for name, words in _every_scaler().items()
+        if name == "none" or getattr(scaling.SCALERS[name], "usual", True)
+    }
+
+
 READINGS: dict[str, str] = {**metrics.READINGS}  # with what each of them means
 USUAL_READING = next(iter(READINGS))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A number of each epoch: its printed name with unit, the factor to that, and whether a log axis suits it."""
+    """A number of each epoch: its printed name with unit, and how it is drawn."""
 
     name: str
     title: str
-    factor: float = 1.0
-    log: bool = False
+    factor: float = 1.0  # from the recorded number to the printed one
+    log: bool = False  # whether a logarithmic axis suits it
     short: str = ""  # where curves of several numbers share a panel
 
 
@@ -147,49 +101,99 @@ CURVES = {
     )
 }
 
-# Methods with their colours and markers: Okabe and Ito's hues where they have enough contrast with white (their
-# orange, sky blue, pink and yellow do not, and are darkened or replaced), the rest chosen so that any two stay apart
-# with red-blind and green-blind eyes; markers in matplotlib's spelling.
+
+@dataclass(frozen=True)
+class MethodWords:
+    """The printed name of a method, its look, and what the glossary says of it.
+
+    The marker is in matplotlib's spelling.
+    """
+
+    title: str
+    colour: str
+    marker: str
+    long: str
+    meaning: str
+
+
 _METHODS = {
-    "ce": ("CE", "#0072B2", "s"),
-    "brier": ("Brier", "#939646", "v"),
-    "focal": ("Focal", "#009E73", "^"),
-    "flsd": ("FLSD", "#00462F", "P"),
-    "gamblers": ("Gamblers", "#6C777E", ">"),
-    "sat": ("SAT", "#D172AF", "D"),
-    "mc": ("MC", "#5B2A86", "*"),
-    "ce_dece": ("CE + DECE", "#58421B", "<"),
-    "ccl_sc": ("CCL-SC", "#981F46", "X"),
-    "socrates": ("Socrates", "#D55E00", "o"),
+    "ce": MethodWords(
+        "CE", palette.BLUE, "s", "cross-entropy", "the usual loss, on the known classes"
+    ),
+    "brier": MethodWords("Brier", palette.OLIVE, "v", "Brier loss", "the Brier score as a loss"),
+    "focal": MethodWords(
+        "Focal",
+        palette.GREEN,
+        "^",
+        "focal loss",
+        "counts easy samples less, the more so the larger γ",
+    ),
+    "flsd": MethodWords(
+        "FLSD",
+        palette.DARK_GREEN,
+        "P",
+        "focal loss, sample-dependent",
+        "focal loss with a γ that follows the probability of the true class",
+    ),
+    "gamblers": MethodWords(
+        "Gamblers",
+        palette.SLATE,
+        ">",
+        "Deep Gamblers",
+        "an unknown class as a bet that always pays a little",
+    ),
+    "sat": MethodWords(
+        "SAT",
+        palette.PINK,
+        "D",
+        "self-adaptive training",
+        "an unknown class, and labels that follow the model's own predictions",
+    ),
+    "mc": MethodWords(
+        "MC",
+        palette.PURPLE,
+        "*",
+        "Meta-Calibration",
+        "label smoothing learned by how calibrated it makes the next step",
+    ),
+    "ce_dece": MethodWords(
+        "CE + DECE",
+        palette.BROWN,
+        "<",
+        "cross-entropy + differentiable ECE",
+        "the loss that the paper's tables call MC",
+    ),
+    "ccl_sc": MethodWords(
+        "CCL-SC",
+        palette.MAROON,
+        "X",
+        "confidence-aware contrastive learning",
+        "a contrastive term weighted by confidence",
+    ),
+    "socrates": MethodWords(
+        "Socrates",
+        palette.VERMILION,
+        "o",
+        "Socrates loss",
+        "a focal loss with an unknown class, an adaptive target and a penalty on doubt",
+    ),
 }
-METHODS = {name: title for name, (title, _, _) in _METHODS.items()}
-COLOURS = {name: colour for name, (_, colour, _) in _METHODS.items()}
-MARKERS = {name: marker for name, (_, _, marker) in _METHODS.items()}
+METHODS = {name: method.title for name, method in _METHODS.items()}
+COLOURS = {name: method.colour for name, method in _METHODS.items()}
+MARKERS = {name: method.marker for name, method in _METHODS.items()}
 SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
 LETTERS = {symbol: name.partition("_")[0] for name, symbol in SYMBOLS.items()}  # for file names
 
 
 @dataclass(frozen=True)
 class Term:
-    """A printed name: what it is short for, what that means, and which way is better, in words, if one is."""
+    """What a printed name is short for, what it means, and which way is better, if one is."""
 
     long: str
     meaning: str
     direction: str = ""
 
 
-_METHOD_TERMS = {
-    "ce": Term("cross-entropy", "the usual loss, on the known classes"),
-    "brier": Term("Brier loss", "the Brier score as a loss"),
-    "focal": Term("focal loss", "counts easy samples less, the more so the larger γ"),
-    "flsd": Term("focal loss, sample-dependent", "focal loss with a γ that follows the probability of the true class"),
-    "gamblers": Term("Deep Gamblers", "an unknown class as a bet that always pays a little"),
-    "sat": Term("self-adaptive training", "an unknown class, and labels that follow the model's own predictions"),
-    "mc": Term("Meta-Calibration", "label smoothing learned by how calibrated it makes the next step"),
-    "ce_dece": Term("cross-entropy + differentiable ECE", "the loss that the paper's tables call MC"),
-    "ccl_sc": Term("confidence-aware contrastive learning", "a contrastive term weighted by confidence"),
-    "socrates": Term("Socrates loss", "a focal loss with an unknown class, an adaptive target and a penalty on doubt"),
-}
 _SCALER_MEANINGS = {
     "temperature": "divides all logits by one number",
     "vector": "a factor and an offset for each class",
@@ -197,43 +201,59 @@ _SCALER_MEANINGS = {
     "readout": "reads known and unknown logits again, with a few numbers",
 }
 _OTHER_TERMS = {
-    "95 %": Term("95 % interval", "where the mean of many more seeds lies, by the t distribution over these seeds"),
-    "p": Term("p value", "how often seeds alone make such a difference, corrected for all comparisons of a metric"),
+    "95%": Term(
+        "95% interval",
+        "where the mean of many more seeds lies, by the t distribution over these seeds",
+    ),
+    "p": Term(
+        "p value",
+        "how often seeds alone make such a difference, corrected for all comparisons of a metric",
+    ),
     "±": Term("standard deviation", "how far a single seed lies from the mean, with n - 1"),
-    "seed noise": Term("seed noise", "differences that seeds alone often make: the interval holds 0"),
-    "Collapsed": Term("collapsed runs", "runs that ended in one answer or in numbers that are not finite; not ranked"),
-    "unknown": Term("unknown class", "an extra class for what the model does not know; readings say what it counts as"),
+    "seed noise": Term(
+        "seed noise", "differences that seeds alone often make: the interval holds 0"
+    ),
+    "Collapsed": Term(
+        "collapsed runs",
+        "runs that ended in one answer or in numbers that are not finite; not ranked",
+    ),
+    "unknown": Term(
+        "unknown class",
+        "an extra class for what the model does not know; readings say what it counts as",
+    ),
 }
 
 
-def _glossary() -> dict[str, Term]:
-    found: dict[str, Term] = {}
-    for metric in {**METRICS, **AUDITED}.values():
-        direction = ("higher" if metric.larger_is_better else "lower") + " is better" if metric.ranked else ""
-        found[metric.short] = Term(metric.long, metric.meaning, direction)
-    found |= {METHODS[name]: term for name, term in _METHOD_TERMS.items()}
-    known = [(name, one) for name, one in SCALERS.items() if one.short]
-    found |= {one.short: Term(one.long, _SCALER_MEANINGS.get(name, "from elsewhere")) for name, one in known}
-    return found | _OTHER_TERMS
+def glossary_terms() -> dict[str, Term]:
+    """Return what every abbreviation means that tables, page and terminal print."""
+    terms = {
+        metric.symbol: Term(metric.title, metric.meaning, metric.direction)
+        for metric in METRICS.values()
+    }
+    terms |= {method.title: Term(method.long, method.meaning) for method in _METHODS.values()}
+    for name, scaler in study_scalers().items():
+        if scaler.short:
+            terms[scaler.short] = Term(scaler.long, _SCALER_MEANINGS.get(name, "from elsewhere"))
+    return terms | _OTHER_TERMS
 
 
-# Every abbreviation that tables, page and terminal print.
-GLOSSARY = _glossary()
+def scaler_of(name: str) -> ScalerWords:
+    """Return the printed names of a scaler, registered or not; words after its name are kept.
 
-
-def scaler_of(name: str) -> Scaler:
-    """The scaler of that name, known here or not; words after the name are kept.
-
-    >>> scaler_of("temperature").short, scaler_of("structured diagonal").long, scaler_of("mine").short
-    ('TS', 'structured scaling, diagonal', 'mine')
+    >>> scaler_of("temperature").short, scaler_of("mine").short
+    ('TS', 'mine')
+    >>> scaler_of("structured diagonal").long
+    'structured scaling, diagonal'
     """
     first, _, more = name.partition(" ")
-    known = _EVERY_SCALER.get(first, Scaler(first, first))
-    return replace(known, short=f"{known.short} {more}", long=f"{known.long}, {more}") if more else known
+    known = _every_scaler().get(first, ScalerWords(first, first))
+    if not more:
+        return known
+    return replace(known, short=f"{known.short} {more}", long=f"{known.long}, {more}")
 
 
 def with_scaler(label: str, scaler: str) -> str:
-    """The label of a method after a scaler.
+    """Return the label of a method after a scaler.
 
     >>> with_scaler("CE", "none"), with_scaler("CE", "matrix")
     ('CE', 'CE + MS')
@@ -242,20 +262,30 @@ def with_scaler(label: str, scaler: str) -> str:
     return f"{label} + {short}" if short else label
 
 
+def method_family(name: str) -> str:
+    """Return the name of a method without that of its ablation.
+
+    >>> method_family("socrates:no-beta")
+    'socrates'
+    """
+    return name.partition(":")[0]
+
+
 def method_title(name: str) -> str:
-    """A method without its options.
+    """Return the name of a method without its options.
 
     >>> method_title("socrates:no-beta")
     'Socrates no beta'
     """
-    name, _, variant = name.partition(":")
-    return " ".join([METHODS.get(name, name), *([variant.replace("-", " ")] if variant else [])])
+    family, _, variant = name.partition(":")
+    title = METHODS.get(family, family)
+    return f"{title} {variant.replace('-', ' ')}" if variant else title
 
 
-def short(value: Value) -> str:
-    """An option's value as it is printed.
+def printed_option(value: Value) -> str:
+    """Return the value of an option as it is printed.
 
-    >>> short(2.0), short("all")
+    >>> printed_option(2.0), printed_option("all")
     ('2', 'all')
     """
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,60 +1,63 @@
-"""Words in a row, counts and small numbers as sentences say them, the same on pages, in tables and in the terminal."""
+"""Lists, counts and small numbers as sentences say them: on pages, in tables, in the terminal."""
 
 from collections.abc import Collection, Sequence
 from itertools import islice
+from string import ascii_lowercase
 
-MOST_NAMED = 8  # words that are told one by one
+MOST_NAMED = 8  # names that a sentence lists one by one
 
 
-def listed(names: Sequence[str], word: str) -> str:
-    """All names in a row.
+def listed(names: Sequence[str], conjunction: str) -> str:
+    """Return all names in a list.
 
     >>> listed(["CE", "Brier", "SAT"], "or"), listed(["CE"], "or")
     ('CE, Brier or SAT', 'CE')
     """
-    return f" {word} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f" {conjunction} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def first_of(words: Collection[str], between: str = ", ", most: int = MOST_NAMED) -> str:
-    """Words in a row, at most some of them, and how many more there are.
+def first_of(names: Collection[str], between: str = ", ", most: int = MOST_NAMED) -> str:
+    """Return the first names, and how many more there are.
 
     >>> first_of([str(number) for number in range(12)])
     '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
     """
-    more = len(words) - most
-    return between.join(islice(words, most)) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - most
+    first = between.join(islice(names, most))
+    return f"{first} and {more} more" if more > 0 else first
 
 
-def capitalised(words: str) -> str:
-    """With a capital first letter, and all others as they are.
+def capitalised(sentence: str) -> str:
+    """Return the sentence with a capital first letter, and all others as they are.
 
     >>> capitalised("the ECE")
     'The ECE'
     """
-    return words[:1].upper() + words[1:]
+    return sentence[:1].upper() + sentence[1:]
 
 
-def counted(count: int, what: str) -> str:
-    """How many there are of something.
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural if it needs one.
 
     >>> counted(1, "row"), counted(2000, "row")
     ('1 row', '2,000 rows')
     """
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def seeds_of(counts: Sequence[int]) -> str:
-    """How many seeds there are where some may have more than others.
+    """Return how many seeds there are, where some may have more than others.
 
     >>> seeds_of([5, 5]), seeds_of([1, 5]), seeds_of([])
     ('5 seeds', '1 to 5 seeds', '0 seeds')
     """
-    least, most = min(counts, default=0), max(counts, default=0)
-    return f"{least} to {counted(most, 'seed')}" if least < most else counted(most, "seed")
+    fewest = min(counts, default=0)
+    most = max(counts, default=0)
+    return f"{fewest} to {counted(most, 'seed')}" if fewest < most else counted(most, "seed")
 
 
 def p_value(p: float) -> str:
-    """A p value as it is printed.
+    """Return a p value as it is printed.
 
     >>> p_value(0.2345), p_value(0.000999)
     ('p = 0.23', 'p < 0.001')
@@ -63,9 +66,20 @@ def p_value(p: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as it is printed.
+    """Return a share as it is printed.
 
     >>> percent(0.03124)
-    '3.12 %'
+    '3.12%'
     """
-    return f"{100 * share:.2f} %"
+    return f"{100 * share:.2f}%"
+
+
+def letter(number: int) -> str:
+    """Return the letter of a footnote or a panel: a to z, then aa, ab, and so on.
+
+    >>> letter(0), letter(25), letter(26)
+    ('a', 'z', 'aa')
+    """
+    rounds, place = divmod(number, len(ascii_lowercase))
+    first = letter(rounds - 1) if rounds else ""
+    return first + ascii_lowercase[place]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
-from .answer import Answer, answer
-from .comparisons import Published, Settings, performance_table, reading_table
+from .answer import Answer, answers_of
+from .comparisons import PublishedLookup, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
 from .style import styles
@@ -25,7 +25,7 @@ NOTE = "note.txt"
 
 @dataclass(frozen=True)
 class Written:
-    """What a report consists of: its page and all files, from so many runs; and what was left out."""
+    """What a report consists of: its page, all its files and answers, and what was left out."""
 
     page: Path
     files: tuple[Path, ...]
@@ -39,28 +39,30 @@ def write_report(
     out: Path | str,
     *,
     command: Callable[[Experiment], str],
-    published: Published | None = None,
+    published: PublishedLookup | None = None,
     caveats: Mapping[str, str] | None = None,
     title: str = "Socrates report",
     note: str | None = None,
     width: "Width" = "full",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Written:
-    """Write `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png,txt}` below `out` from runs below the roots.
+    """Write the page, tables and figures of the runs below the roots.
 
-    Runs that are unfinished or damaged are listed and left out. A `note.txt` in a root is said on every output.
-    `command` gives the command line that repeats a run, `published` the printed numbers of a group, and `caveats` what
-    their footnotes mean; `width` is that of the figures, and `progress` hears which stage begins.
+    They are `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png,txt}` below `out`. Runs
+    that are unfinished or damaged are listed and left out. A `note.txt` in a root stands on every
+    output. `command` returns the command line that repeats a run, `published` the printed numbers
+    of results, and `caveats` says what their footnotes mean; `width` is that of the figures, and
+    `progress` is called with each stage.
     """
     out = Path(out)
     roots = [roots] if isinstance(roots, Path | str) else list(roots)
     progress("reading runs")
     runs, skipped = read_runs(find_runs(roots), logits=True)
     if not runs:
-        reasons = "".join(f"\n  {one.directory}: {one.reason}" for one in skipped[:5])
+        reasons = "".join(f"\n  {directory}: {reason}" for directory, reason in skipped[:5])
         raise ValueError(
-            f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates train, or give another "
-            f"folder{reasons}"
+            f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates "
+            f"train, or pass another folder{reasons}"
         )
     settings = group_runs(runs)
     root_note = note or note_of(roots)
@@ -75,7 +77,10 @@ def write_report(
         runs_table(settings),
         skipped_table(skipped),
     ]
-    files = [path for table in tables if table.rows for path in write_table(noted(table, note), out / "tables")]
+    files: list[Path] = []
+    for table in tables:
+        if table.rows:
+            files += write_table(noted(table, note), out / "tables")
     progress("drawing figures")
     files += write_figures(settings, out / "figures", root_note, width)
     progress("writing the page")
@@ -83,30 +88,36 @@ def write_report(
 
     page = out / "index.html"
     links = [path.relative_to(out).as_posix() for path in files if path.suffix != ".txt"]
-    write_page(page, page_data(settings, skipped, command=command, files=links), title, note)
-    answers = {heading: answer(members) for heading, members in settings.items()}
+    answers = answers_of(settings)
+    data = page_data(settings, answers, skipped, command=command, files=links)
+    write_page(page, data, title, note)
     return Written(page, (page, *files), len(runs), tuple(skipped), answers)
 
 
 def write_figures(
     settings: Settings, folder: Path | str, note: str | None = None, width: "Width" = "full"
 ) -> list[Path]:
-    """Every figure that the results support, of every setting; `note` is a line at the foot of each of them."""
+    """Write every figure that the results support, of every setting.
+
+    `note` is a line at the foot of each of them.
+    """
     from .figures import FIGURES  # draws with matplotlib, which takes a second to import
     from .figures.compose import write_drawing
 
     paths: list[Path] = []
     for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
-        look = styles({one.label: one.method for one in members})
-        said = with_idle(note, {heading: members})
-        for drawing in (drawing for figure in FIGURES for drawing in figure.drawings(members, look)):
-            named = {"name": f"{prefix}{drawing.name}", "title": f"{drawing.title}\n{heading}"}
-            paths += write_drawing(dataclasses.replace(drawing, **named), folder, said, width)
+        look = styles({results.label: results.method for results in members})
+        foot = with_idle(note, {heading: members})
+        for figure in FIGURES.values():
+            for drawing in figure.drawings(members, look):
+                title = f"{drawing.title}\n{heading}"
+                named = dataclasses.replace(drawing, name=f"{prefix}{drawing.name}", title=title)
+                paths += write_drawing(named, folder, foot, width)
     return paths
 
 
 def prefixes(headings: Iterable[str]) -> list[str]:
-    """What the files of each setting start with: what tells it from the others; those that would share it are numbered.
+    """Return how the files of each setting begin: with what sets it apart, numbered if equal.
 
     >>> prefixes(["digits, mlp, 6 epochs", "digits, cnn, 6 epochs"]), prefixes(["digits, mlp"])
     (['mlp-', 'cnn-'], [''])
@@ -118,8 +129,8 @@ def prefixes(headings: Iterable[str]) -> list[str]:
         return [""]
     shared = set(parts[0]).intersection(*parts) if parts else set()
     names: list[str] = []
-    for own in parts:
-        heading = " ".join(part for part in own if part not in shared)
+    for words in parts:
+        heading = " ".join(part for part in words if part not in shared)
         for symbol, word in LETTERS.items():
             heading = heading.replace(symbol, word)
         name = re.sub(r"[^a-z0-9.]+", "-", heading.lower()).strip("-.") or "setting"
@@ -129,11 +140,12 @@ def prefixes(headings: Iterable[str]) -> list[str]:
 
 
 def note_of(roots: Iterable[Path | str]) -> str | None:
-    """What must be said of the runs in a folder: the text of its `note.txt`, such as that they are small stand-ins."""
-    found = [path.read_text().strip() for folder in roots if (path := Path(folder) / NOTE).is_file()]
-    return " ".join(dict.fromkeys(found)) or None
+    """Return what must be said of the runs in the folders: the texts of their `note.txt`."""
+    paths = [Path(folder) / NOTE for folder in roots]
+    notes = [path.read_text().strip() for path in paths if path.is_file()]
+    return " ".join(dict.fromkeys(notes)) or None
 
 
 def noted(table: Table, note: str | None) -> Table:
-    """The table with the note beneath it and beside each of its numbers."""
+    """Return the table with the note beneath it and beside each of its numbers."""
     return dataclasses.replace(table, notes=(note, *table.notes), remark=note) if note else table

@@ -1,4 +1,6 @@
-"""Which scaler to take: nested cross-validation between those that suit the data."""
+"""Choose a scaler: nested cross-validation between those that suit the data."""
+
+from __future__ import annotations
 
 import copy
 import math
@@ -11,15 +13,18 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
+from socrates.arrays.content import Classes
+from socrates.arrays.open import ArrayLike
+from socrates.metrics.predictions import probabilities
+from socrates.scaling.affine import StructuredScaling
 from socrates.scaling.beta import BetaScaling
 from socrates.scaling.ensemble import EnsembleTemperatureScaling
-from socrates.scaling.inputs import Array, check_fit
+from socrates.scaling.held_out import HeldOut, mean, mean_and_error, open_held_out
 from socrates.scaling.isotonic import IsotonicScaling
+from socrates.scaling.outside import outside_scalers
 from socrates.scaling.readout import ReadoutScaling
 from socrates.scaling.scaler import Scaler
-from socrates.scaling.structured import StructuredScaling
 from socrates.scaling.temperature import TemperatureScaling
 
 REFERENCE = "temperature"
@@ -30,9 +35,10 @@ MOST_COLUMNS = 256
 
 
 class Trial(NamedTuple):
-    """A candidate: mean held-out NLL, its difference to temperature scaling with standard error, seconds of its fits.
+    """A candidate's mean held-out NLL, its difference to temperature scaling, and its costs.
 
-    `failed` says why there are no numbers, empty if there are.
+    `error` is the standard error of the difference, `seconds` the time of the fits. `failed` says
+    why there are no numbers, empty if there are.
     """
 
     name: str
@@ -44,7 +50,7 @@ class Trial(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Whether it is better than temperature scaling by more than two standard errors."""
+        """Return whether it is better than temperature scaling by more than two standard errors."""
         return self.difference < -CLEARLY * self.error
 
     def __str__(self) -> str:
@@ -58,8 +64,9 @@ class Trial(NamedTuple):
 class Best:
     """The winner, fitted on all rows, its name, and what was tried.
 
-    >>> trials = Trial("temperature", 0.52, 0.0, 0.0, 0.01), Trial("ensemble", 0.51, -0.01, 0.007, 0.2)
-    >>> Best(TemperatureScaling(), "temperature", trials)
+    >>> reference = Trial("temperature", 0.52, 0.0, 0.0, 0.01)
+    >>> ensemble = Trial("ensemble", 0.51, -0.01, 0.007, 0.2)
+    >>> Best(TemperatureScaling(), "temperature", (reference, ensemble))
     best: temperature, TemperatureScaling(not fitted)
     candidate            held-out NLL   against temperature  seconds
     temperature                0.5200                           0.01
@@ -71,114 +78,156 @@ class Best:
     table: tuple[Trial, ...]
 
     def __repr__(self) -> str:
-        head = f"{'candidate':<20} {'held-out NLL':>12}   {'against temperature':<20} {'seconds':>7}"
+        head = (
+            f"{'candidate':<20} {'held-out NLL':>12}   {'against temperature':<20} {'seconds':>7}"
+        )
         return "\n".join([f"best: {self.name}, {self.scaler}", head, *map(str, self.table)])
 
 
 def best(
-    logits: Array,
-    labels: Array,
+    logits: ArrayLike,
+    labels: ArrayLike,
     *,
     candidates: Mapping[str, Scaler] | Iterable[str] | None = None,
     folds: int = 5,
     unknown_class: bool | None = None,
     from_probs: bool = False,
+    sample_weight: ArrayLike | None = None,
+    classes: Classes | None = None,
 ) -> Best:
-    """The scaler with the least held-out NLL, fitted on all rows: temperature scaling unless that is clearly beaten.
+    """Choose the scaler with the least held-out NLL, and fit it on all rows.
 
-    Each candidate is fitted `folds` times on the other folds, where it chooses its own strength, and scored on the one
-    left out. It is clearly better where its mean NLL is below that of temperature scaling by more than two standard
-    errors of the difference, row by row. With `from_probs` the logits are probabilities. With an unknown class the NLL
-    is that of its reading `spread`.
+    It is temperature scaling unless that is clearly beaten. Each candidate is fitted `folds` times
+    on the other folds, where it chooses its own strength, and scored on the one left out. It is
+    clearly better where its mean NLL is below that of temperature scaling by more than two standard
+    errors of the difference, row by row. With an unknown class the NLL is that of its reading
+    "spread".
 
-    Candidates are unfitted scalers by name, or some of the names "structured" (not by default beyond 256 columns),
-    "structured diagonal", "ensemble", "readout" (with an unknown class), "beta" and "isotonic" (of two classes), which
-    are the default where they apply; temperature scaling is always among them. Those that fail stay in the table.
+    Args:
+        logits: (N, C), or (N,) of class 1; probabilities with `from_probs`.
+        labels: (N,) class numbers, or names of classes.
+        candidates: unfitted scalers by name, or some of the names "structured" (not by default
+            beyond 256 columns), "structured diagonal", "ensemble", "readout" (with an unknown
+            class), "beta" and "isotonic" (of two classes), which are the default where they apply,
+            with those that were added to SCALERS; temperature scaling is always among them. Those
+            that fail stay in the table.
+        folds: the number of folds.
+        unknown_class: whether the last column is the unknown class.
+        from_probs: whether probabilities are passed in.
+        sample_weight: (N,) how often each sample counts, by default once.
+        classes: the names of the classes in the order of the columns.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> logits = 3 * torch.randn(400, 3, generator=generator)
     >>> labels = torch.multinomial((logits / 2).softmax(dim=1), 1, generator=generator).squeeze(1)
-    >>> found = best(logits, labels, candidates=["ensemble"])
-    >>> found.name, found.scaler, [trial.name for trial in found.table]
-    ('temperature', TemperatureScaling(temperature=1.996, columns=3), ['temperature', 'ensemble'])
+    >>> result = best(logits, labels, candidates=["ensemble"])
+    >>> result.scaler, [trial.name for trial in result.table]
+    (TemperatureScaling(temperature=1.996, columns=3), ['temperature', 'ensemble'])
     """
     unknown = bool(unknown_class)
-    z, y = check_fit(logits, labels, "best", unknown, "probs" if from_probs else "logits")
-    if not isinstance(folds, int) or folds < 2 or len(z) < 2 * folds:  # pyright: ignore[reportUnnecessaryIsInstance]
+    data = open_held_out(
+        logits,
+        labels,
+        "best",
+        unknown_class=unknown,
+        from_probs=from_probs,
+        sample_weight=sample_weight,
+        classes=classes,
+    )
+    num_rows, columns = data.logits.shape
+    if not isinstance(folds, int) or folds < 2 or num_rows < 2 * folds:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(
-            f"best needs at least 2 folds of at least 2 rows, got {len(z)} rows in {folds} folds: "
-            f"pass more held-out data, or use TemperatureScaling"
+            f"best needs at least 2 folds of at least 2 rows, got {num_rows} rows in {folds} "
+            "folds: pass more held-out data, or use TemperatureScaling"
         )
-    data = Folds(z, y, folds, unknown, from_probs)
-    chosen = _chosen(candidates, z.shape[1], unknown)
+    validation = CrossValidation(data, folds, from_probs)
+    scalers = _scalers_to_try(candidates, columns, unknown)
     start = time.perf_counter()
-    reference = data.held_out_nll(chosen[REFERENCE])
-    table = [Trial(REFERENCE, float(reference.mean()), 0.0, 0.0, time.perf_counter() - start)]
-    table += [_trial(name, scaler, data, reference) for name, scaler in chosen.items() if name != REFERENCE]
+    reference = validation.held_out_nll(scalers[REFERENCE])
+    nll = float(mean(reference, data.weight))
+    table = [Trial(REFERENCE, nll, 0.0, 0.0, time.perf_counter() - start)]
+    for name, scaler in scalers.items():
+        if name != REFERENCE:
+            table.append(_trial(name, scaler, validation, reference))
     winner = min((trial for trial in table if trial.clear), key=attrgetter("nll"), default=table[0])
-    return Best(data.fitted(chosen[winner.name], z, y), winner.name, tuple(table))
+    return Best(validation.fitted(scalers[winner.name]), winner.name, tuple(table))
 
 
 def candidates(columns: int, unknown_class: bool = False) -> dict[str, Scaler]:
-    """The unfitted scalers that `best` tries by default on so many columns, by name, temperature scaling first.
+    """Return the unfitted scalers that `best` tries by default on this many columns, by name.
 
     >>> [*candidates(2)]
     ['temperature', 'structured', 'structured diagonal', 'ensemble', 'beta', 'isotonic']
     """
-    names = ["structured"] * (columns <= MOST_COLUMNS) + ["structured diagonal", "ensemble"]
-    names += ["readout"] * unknown_class + ["beta", "isotonic"] * (columns == 2)
-    return {name: known for name, known in _known().items() if name in (REFERENCE, *names)}
+    unsuited: set[str] = set()
+    if columns > MOST_COLUMNS:
+        unsuited.add("structured")
+    if not unknown_class:
+        unsuited.add("readout")
+    if columns != 2:
+        unsuited |= {"beta", "isotonic"}
+    scalers = _named_scalers(unknown_class)
+    return {name: scaler for name, scaler in scalers.items() if name not in unsuited}
 
 
-class Folds:
-    """The rows in folds that share out each class."""
+class CrossValidation:
+    """Fits on all folds of the rows but one; each fold has its part of every class."""
 
-    def __init__(self, values: Tensor, labels: Tensor, number: int, unknown_class: bool, from_probs: bool) -> None:
-        self.values, self.labels, self.number = values, labels, number
-        self.unknown_class, self.from_probs = unknown_class, from_probs
-        shuffled = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0)).to(labels.device)
+    def __init__(self, data: HeldOut, num_folds: int, from_probs: bool) -> None:
+        self.data = data
+        self.num_folds = num_folds
+        self.from_probs = from_probs
+        # As they were passed in: one column of scores where there are two classes.
+        self.values = data.logits[:, 1:] if data.are_scores else data.logits
+        labels = data.labels
+        shuffle = torch.Generator().manual_seed(0)
+        shuffled = torch.randperm(len(labels), generator=shuffle).to(labels.device)
         self.order = shuffled[labels[shuffled].argsort(stable=True)]
 
-    def fitted(self, scaler: Scaler, values: Tensor, labels: Tensor) -> Scaler:
-        """A copy of the scaler, fitted on these rows."""
-        scaler = copy.deepcopy(scaler)
-        return (scaler.fit_probs if self.from_probs else scaler.fit)(values, labels, unknown_class=self.unknown_class)
+    def fitted(self, scaler: Scaler, rows: Tensor | slice = slice(None)) -> Scaler:
+        """Return a copy of the scaler, fitted on these rows."""
+        data = self.data.take(rows)
+        return copy.deepcopy(scaler).fit(
+            self.values[rows],
+            data.labels,
+            unknown_class=data.unknown_class,
+            from_probs=self.from_probs,
+            sample_weight=data.weight,
+        )
 
     def held_out_nll(self, scaler: Scaler) -> Tensor:
-        """NLL of each row by the fit on the folds without it, (N,)."""
-        nll = torch.empty(len(self.labels), dtype=torch.float64, device=self.labels.device)
-        for k in range(self.number):
-            inside = self.order[k :: self.number]
-            outside = torch.ones_like(self.labels, dtype=torch.bool).index_fill_(0, inside, False)
+        """Return the NLL of each row by the fit on the folds without it, (N,)."""
+        labels = self.data.labels
+        nll = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
+        for k in range(self.num_folds):
+            inside = self.order[k :: self.num_folds]
+            outside = torch.ones_like(labels, dtype=torch.bool).index_fill_(0, inside, False)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a fit without optimum shows in the NLL
-                fit = self.fitted(scaler, self.values[outside], self.labels[outside])
+                fit = self.fitted(scaler, outside)
                 scaled: Tensor = fit(self.values[inside], from_probs=self.from_probs)
-            nll[inside] = self._nll(scaled.double(), self.labels[inside])
+            reading = "spread" if self.data.unknown_class else None
+            log_p = probabilities(scaled.double(), reading, logarithm=True)
+            nll[inside] = -log_p.gather(1, labels[inside, None]).squeeze(1)
         return nll
 
-    def _nll(self, scaled: Tensor, labels: Tensor) -> Tensor:
-        if not self.unknown_class:
-            return cross_entropy(scaled, labels, reduction="none")
-        log_p = scaled.log_softmax(dim=1)
-        shared = log_p[:, -1] - math.log(scaled.shape[1] - 1)
-        return -torch.logaddexp(log_p.gather(1, labels[:, None]).squeeze(1), shared)
 
-
-def _trial(name: str, scaler: Scaler, data: Folds, reference: Tensor) -> Trial:
+def _trial(name: str, scaler: Scaler, validation: CrossValidation, reference: Tensor) -> Trial:
     start = time.perf_counter()
     try:
-        nll = data.held_out_nll(scaler)
-    except (ValueError, RuntimeError, ArithmeticError) as error:  # bad input, no Cholesky factor, overflow
+        nll = validation.held_out_nll(scaler)
+    # Bad input, no Cholesky factor, overflow.
+    except (ValueError, RuntimeError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
         return Trial(name, math.nan, math.nan, math.nan, time.perf_counter() - start, reason)
-    difference = nll - reference
-    error = float(difference.std()) / math.sqrt(len(difference))
-    return Trial(name, float(nll.mean()), float(difference.mean()), error, time.perf_counter() - start)
+    weight = validation.data.weight
+    difference, error = mean_and_error(nll - reference, weight)
+    seconds = time.perf_counter() - start
+    return Trial(name, float(mean(nll, weight)), difference, error, seconds)
 
 
-def _known() -> dict[str, Scaler]:
-    """All scalers that have a name here, temperature scaling first."""
+def _named_scalers(unknown_class: bool) -> dict[str, Scaler]:
+    """Return all scalers that have a name here, temperature scaling first."""
     return {
         REFERENCE: TemperatureScaling(),
         "structured": StructuredScaling(),
@@ -187,26 +236,32 @@ def _known() -> dict[str, Scaler]:
         "readout": ReadoutScaling(),
         "beta": BetaScaling(),
         "isotonic": IsotonicScaling(),
+        **outside_scalers(unknown_class),
     }
 
 
-def _chosen(given: Mapping[str, Scaler] | Iterable[str] | None, columns: int, unknown_class: bool) -> dict[str, Scaler]:
-    """What was asked for by name, temperature scaling first."""
-    if given is None:
+def _scalers_to_try(
+    requested: Mapping[str, Scaler] | Iterable[str] | None, columns: int, unknown_class: bool
+) -> dict[str, Scaler]:
+    """Return the requested scalers by name, temperature scaling first."""
+    if requested is None:
         return candidates(columns, unknown_class)
-    known = _known()
-    if isinstance(given, Mapping):
-        own = {REFERENCE: known[REFERENCE]} | dict(cast("Mapping[str, Scaler]", given))
-        for name, scaler in own.items():
-            wanted: type = TemperatureScaling if name == REFERENCE else Scaler
-            if not isinstance(scaler, wanted):
+    known = _named_scalers(unknown_class)
+    if isinstance(requested, Mapping):
+        scalers = {REFERENCE: known[REFERENCE]} | dict(cast("Mapping[str, Scaler]", requested))
+        for name, scaler in scalers.items():
+            expected = TemperatureScaling if name == REFERENCE else Scaler
+            if not isinstance(scaler, expected):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ValueError(
-                    f"best needs an unfitted {wanted.__name__} as {name!r}, got {scaler!r}: "
+                    f"best needs an unfitted {expected.__name__} as {name!r}, got {scaler!r}: "
                     f"pass e.g. {{'mine': VectorScaling()}}"
                 )
-        return own
-    names = [REFERENCE, *([given] if isinstance(given, str) else given)]
-    if strange := [name for name in names if name not in known]:
-        choice = ", ".join([*known][1:])
-        raise ValueError(f"best knows no {strange[0]!r}: choose from {choice}, or give scalers by name")
+        return scalers
+    names = [REFERENCE, *([requested] if isinstance(requested, str) else requested)]
+    for name in names:
+        if name not in known:
+            choice = ", ".join([*known][1:])
+            raise ValueError(
+                f"best does not know {name!r}: choose from {choice}, or pass scalers by name"
+            )
     return {name: known[name] for name in names}

@@ -1,17 +1,27 @@
-"""What the scalers share: a module whose fitted numbers are buffers, and the report of a fit."""
+"""The base of the scalers: fit, call and probabilities; the report of a fit."""
+
+from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from socrates.scaling import inputs
-from socrates.scaling.inputs import LEAST, Array
+from socrates.arrays.content import Classes, check_probabilities, seem_probabilities
+from socrates.arrays.open import ArrayLike, like
+from socrates.scaling.held_out import (
+    LEAST,
+    HeldOut,
+    columns_of_scores,
+    log_probs,
+    open_held_out,
+    open_values,
+    widen,
+    zero_floor,
+)
 
 # A fit has converged when the gradient of its objective is shorter than this.
 CONVERGED = 1e-6
@@ -19,15 +29,16 @@ CONVERGED = 1e-6
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went: its mean NLL before and after, and the length of the gradient at the parameters it returned.
+    """How a fit went: mean NLL before and after, and the length of the gradient where it ended.
 
-    The gradient belongs to the objective that was minimised, in the scaler's own parameters: for temperature scaling
-    the NLL by T; for readout scaling the NLL of the spread probabilities by T and bias; for vector, matrix
-    and structured scaling the regularised NLL by scale or W and bias, or with strength infinity, when T alone is
-    fitted, the NLL by T. Where these rule out an unknown column, gradient and NLLs are those of the other columns. The
-    other scalers say what theirs is.
+    The gradient is that of the objective which was minimised, in the scaler's parameters: for
+    temperature scaling the NLL by T; for readout scaling the NLL of the spread probabilities by T
+    and bias; for vector, matrix and structured scaling the regularised NLL by scale or W and bias,
+    or with strength infinity, where only T is fitted, the NLL by T. Where these rule out an
+    unknown column, gradient and NLLs are those of the other columns. The other scalers say what
+    theirs is.
 
-    >>> FitReport(num_samples=500, num_iterations=3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
+    >>> FitReport(500, 3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True
     """
 
@@ -39,35 +50,40 @@ class FitReport:
 
     @property
     def converged(self) -> bool:
-        """Whether the gradient is below 1e-6."""
+        """Return whether the gradient is below 1e-6."""
         return self.gradient_norm < CONVERGED
 
 
-# What was fitted by its buffer's name, how that went, and why there is no optimum, empty if there is one.
+# The fitted values by the names of their buffers, the report, and why there is no optimum: an
+# empty string where there is one.
 Fit: TypeAlias = tuple[dict[str, Tensor | float], FitReport, str]
 AnyScaler = TypeVar("AnyScaler", bound="Scaler")
 
 
 class Scaler(nn.Module):
-    """Base of the scalers: fitted on held-out logits, then a map of logits of any leading shape to better ones.
+    """Base of the scalers, which are fitted on held-out logits and then called on new ones.
 
-    `title` and `short` are its printed names. A scaler that `needs_unknown_class` is only for models whose last column
-    is the unknown class. Every study fits and keeps all scalers and evaluates the `usual` ones. After `fit`, `report`
-    says how the fit went. A scaler is an affine map by `affine`, or overrides `transform`.
+    A class in `SCALERS` is all that the package knows of a scaler. `title` and `short` are its
+    printed names. A scaler that `needs_unknown_class` is only for models whose last column is the
+    unknown class. Every study fits and keeps all scalers and evaluates the `usual` ones. Saving
+    works for what `__init__` takes and registers. A subclass implements `_fit`, and
+    `affine` or `transform`. After `fit`, `report` says how the fit went.
 
-    Logits are tensors, arrays or lists. Probabilities go to `fit_probs`, and to a call with `from_probs=True`: their
-    logarithms are logits. Of those a 0 counts as `floor`, a tenth of the smallest positive probability that was fitted
-    on, from 1e-37 (which it is after a fit on logits) to 0.001.
+    Logits are tensors, arrays, data frames or lists of shape (N, C), or (N,) logits z of class 1,
+    which stand for two columns (0, z). With `from_probs=True` they are probabilities, or (N,)
+    scores p of class 1, which stand for (1 - p, p). A probability of 0 counts as `floor`: a tenth
+    of the smallest positive probability of the fit, between 1e-37 and 0.001.
 
+    >>> import numpy as np
     >>> from socrates.scaling import SCALERS
     >>> [kind.short for kind in SCALERS.values() if kind.usual]
     ['TS', 'VS', 'MS', 'RS']
     >>> probs = [[0.9, 0.1], [1.0, 0.0], [0.2, 0.8], [0.6, 0.4]]
-    >>> scaler = SCALERS["temperature"]().fit_probs(probs, [0, 0, 1, 1])
+    >>> scaler = SCALERS["temperature"]().fit(probs, [0, 0, 1, 1], from_probs=True)
     >>> scaler
     TemperatureScaling(temperature=0.7001, columns=2, floor=0.001)
-    >>> scaler(np.array(probs), from_probs=True).round(2)[0]
-    array([-0.15, -3.29])
+    >>> scaler.probs(probs, from_probs=True).round(2)[0]
+    array([0.96, 0.04])
     """
 
     title: ClassVar[str]
@@ -79,142 +95,226 @@ class Scaler(nn.Module):
         super().__init__()
         self.report: FitReport | None = None
         self.floor = LEAST
+        self.takes_scores = False
         self._remember(torch.device("cpu"), 0, unfitted)
         self.register_load_state_dict_pre_hook(_take_saved_shapes)  # pyright: ignore[reportUnknownMemberType]
 
-    def fit(self: AnyScaler, logits: Array, labels: Array, *, unknown_class: bool | None = None) -> AnyScaler:
-        """Finds the map from held-out logits (N, C) and labels (N,).
-
-        `unknown_class` says whether the last column is the unknown class, which is never a label; by default it is for
-        the scalers that need one.
-        """
-        return self._fit_on("logits", logits, labels, unknown_class)
-
-    def fit_probs(self: AnyScaler, probs: Array, labels: Array, *, unknown_class: bool | None = None) -> AnyScaler:
-        """The same from probabilities (N, C), which may be 0; call it with `from_probs=True` then."""
-        return self._fit_on("probs", probs, labels, unknown_class)
-
-    def _fit_on(
-        self: AnyScaler, what: Literal["logits", "probs"], values: Array, labels: Array, unknown_class: bool | None
+    def fit(
+        self: AnyScaler,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        *,
+        unknown_class: bool | None = None,
+        from_probs: bool = False,
+        sample_weight: ArrayLike | None = None,
+        classes: Classes | None = None,
     ) -> AnyScaler:
-        name = f"{type(self).__name__}.{'fit' if what == 'logits' else 'fit_probs'}"
+        """Fit the map to held-out logits and labels, and return the scaler.
+
+        Args:
+            logits: (N, C), or (N,) of class 1; probabilities with `from_probs`.
+            labels: (N,) class numbers, or names of classes.
+            unknown_class: whether the last column is the unknown class, which is never a label;
+                by default it is for the scalers that need one.
+            from_probs: whether probabilities are passed in; call the scaler with it, too.
+            sample_weight: (N,) how often each sample counts, by default once.
+            classes: the names of the classes in the order of the columns.
+        """
+        caller = f"{type(self).__name__}.fit"
         unknown = self.needs_unknown_class if unknown_class is None else unknown_class
         if self.needs_unknown_class and not unknown:
-            raise ValueError(f"{name} needs an unknown last column: use TemperatureScaling without one")
-        z, y = inputs.check_fit(values, labels, name, unknown, what)
-        floor = inputs.zero_floor(z) if what == "probs" else LEAST
-        fitted, self.report, limit = self._fit(inputs.log_probs(z, floor) if what == "probs" else z, y, unknown)
-        self._remember(z.device, z.shape[1], fitted)
+            raise ValueError(
+                f"{caller} needs an unknown last column: use TemperatureScaling without one"
+            )
+        data = open_held_out(
+            logits,
+            labels,
+            caller,
+            unknown_class=unknown,
+            from_probs=from_probs,
+            sample_weight=sample_weight,
+            classes=classes,
+        )
+        floor = LEAST
+        if from_probs:
+            floor = zero_floor(data.logits)
+            data = replace(data, logits=log_probs(data.logits, floor))
+        fitted, self.report, limit = self._fit(data)
+        self._remember(data.logits.device, data.logits.shape[1], fitted)
         self.floor = floor
+        self.takes_scores = data.are_scores
         if not (limit or self.report.converged):
             limit = (
                 f"stopped after {self.report.num_iterations} steps at a gradient norm of "
-                f"{self.report.gradient_norm:.1e}, above {CONVERGED:.0e}; the fit is usable but not converged"
+                f"{self.report.gradient_norm:.1e}, above {CONVERGED:.0e}; the fit is usable but "
+                "not converged"
             )
         if limit:
-            warnings.warn(f"{type(self).__name__}: {limit}", stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {limit}", stacklevel=2)
         return self
 
-    def _fit(self, logits: Tensor, labels: Tensor, unknown_class: bool) -> Fit:
+    def _fit(self, data: HeldOut) -> Fit:
         raise NotImplementedError
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """Scale, () or (C,) by column or (C, C) as a matrix, and shift, () or (C,), of the fitted map."""
+        """Return scale and shift of the fitted map.
+
+        The scale is (), (C,) with one number per column, or a matrix (C, C); the shift () or (C,).
+        """
         raise ValueError(
-            f"{type(self).__name__} is no affine map of the logits, which a linear layer could hold: "
-            f"call the scaler behind the model, nn.Sequential(model, scaler)"
+            f"{type(self).__name__} is not an affine map of the logits, which a linear layer could "
+            "hold: call the scaler behind the model, nn.Sequential(model, scaler)"
         )
 
-    def forward(self, logits: Array, *, from_probs: bool = False) -> Tensor | npt.NDArray[Any]:
-        """Scaled logits of the type and shape of the given ones: an array for an array, else a tensor."""
-        name = type(self).__name__
-        z = inputs.check_logits(logits, name, self._fitted_columns(), "probs" if from_probs else "logits")
-        if from_probs and _has_values(z):
-            inputs.check_probs(z, name)
-        elif (
-            z.device.type == "cpu" and _has_values(z) and inputs.seem_probs(z)
-        ):  # elsewhere a look would stop the device
-            warnings.warn(
-                f"{name} was called on rows that are >= 0 and sum to 1: pass from_probs=True if they are probabilities",
-                stacklevel=4,  # of whoever called the module
-            )
-        scaled = self.transform(inputs.log_probs(z, self.floor) if from_probs else inputs.widened(z)).to(z.dtype)
-        return scaled.numpy() if isinstance(logits, np.ndarray) else scaled
+    def forward(self, logits: ArrayLike, *, from_probs: bool = False) -> Any:
+        """Return scaled logits: a tensor for a tensor, else a numpy array.
+
+        Any leading shape will do, and the data type is kept. The result is logits also where
+        probabilities are passed in; `probs` returns probabilities.
+        """
+        # The warning is for whoever called the module, beyond two functions of torch.
+        values = self._open(logits, from_probs, stacklevel=5)
+        return like(self._scale(values, from_probs).to(values.dtype), logits)
+
+    def probs(self, logits: ArrayLike, *, from_probs: bool = False) -> Any:
+        """Return scaled probabilities: a tensor for a tensor, else a numpy array.
+
+        They have the columns of the logits, an unknown class included, and each row sums to 1.
+        Only `ReadoutScaling` shares out the unknown class, and has the known classes alone.
+        `metrics.predict(scaler(logits), unknown=...)` reads an unknown column in other ways.
+
+        >>> from socrates.scaling import TemperatureScaling
+        >>> scaler = TemperatureScaling().fit([4.0, 4.0, -4.0, 4.0], [1, 1, 0, 0])
+        >>> scaler.probs([4.0, -4.0]).round(2)
+        array([[0.25, 0.75],
+               [0.75, 0.25]])
+        """
+        values = self._open(logits, from_probs, stacklevel=3)
+        scaled = self._scale(values, from_probs)
+        return like(self._read(scaled).to(values.dtype), logits)
+
+    def _read(self, scaled: Tensor) -> Tensor:
+        """Return the probabilities of scaled logits."""
+        return scaled.softmax(dim=-1)
 
     def transform(self, logits: Tensor) -> Tensor:
-        """The same without a look at the logits: for compiled and exported programs."""
-        scaled, shift = self._scaled(logits)
+        """Return scaled logits of a float32 or float64 tensor, unchecked: for exported programs."""
+        scaled, shift = self._linear_part(logits)
         return scaled + shift
 
     def fold(self, linear: nn.Linear) -> nn.Linear:
-        """A new linear layer whose outputs are already scaled."""
-        scaler, columns = type(self).__name__, self._fitted_columns()
-        self.affine()  # refuses for those that are not
+        """Return a new linear layer whose outputs are already scaled."""
+        columns = self._fitted_columns()
+        self.affine()  # raises where the map is not affine
         is_linear = isinstance(linear, nn.Linear)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_linear or linear.out_features != columns:
             raise ValueError(
-                f"{scaler}.fold needs the nn.Linear that wrote the {columns} logits it was fitted on, got "
-                f"{linear if is_linear else type(linear).__name__}: "
-                f"pass the model's last linear layer, or call the scaler behind the model, nn.Sequential(model, scaler)"
+                f"{type(self).__name__}.fold needs the nn.Linear that wrote the {columns} logits "
+                f"it was fitted on, got {linear if is_linear else type(linear).__name__}: "
+                "pass the model's last linear layer, or call the scaler behind the model, "
+                "nn.Sequential(model, scaler)"
             )
-        old = linear.weight.detach()
-        bias = old.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
-        layer = nn.Linear(linear.in_features, columns, device=old.device, dtype=old.dtype)
-        scaled, shift = self._scaled(torch.cat([old.T, bias[None]]).double())
+        weight = linear.weight.detach()
+        bias = weight.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
+        layer = nn.Linear(linear.in_features, columns, device=weight.device, dtype=weight.dtype)
+        scaled, shift = self._linear_part(torch.cat([weight.T, bias[None]]).double())
         with torch.no_grad():
             layer.weight.copy_(scaled[:-1].T)
             layer.bias.copy_(scaled[-1] + shift)
         return layer
 
-    def _scaled(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The linear part of the map, and its shift, in the precision of z."""
-        scale, shift = (part.to(z) for part in self.affine())
-        return nn.functional.linear(z, scale) if scale.ndim == 2 else z * scale, shift
-
     def extra_repr(self) -> str:
-        """What was fitted: single numbers, the number of columns, and after a fit on probabilities their floor."""
+        """Return the single numbers that were fitted, the number of columns, and the floor."""
         if self.columns == 0:
             return "not fitted"
-        numbers = [f"{name}={float(value):.4g}" for name, value in self.named_buffers() if value.ndim == 0]
-        floor = [f"floor={self.floor:.4g}"] * (self.floor != LEAST)
-        return ", ".join([*numbers, f"columns={self.columns}", *floor])
+        parts = [
+            f"{name}={float(value):.4g}" for name, value in self.named_buffers() if value.ndim == 0
+        ]
+        parts.append(f"columns={self.columns}")
+        if self.floor != LEAST:
+            parts.append(f"floor={self.floor:.4g}")
+        return ", ".join(parts)
 
     def get_extra_state(self) -> Tensor:
-        """The number of columns, saved with the buffers; after a fit on probabilities with the floor behind it."""
-        columns = torch.tensor(self.columns)
-        return columns if self.floor == LEAST else torch.tensor([self.columns, self.floor], dtype=torch.float64)
+        """Return the number of columns, and where they differ from the usual, floor and scores."""
+        if self.takes_scores:
+            return torch.tensor([self.columns, self.floor, 1.0], dtype=torch.float64)
+        if self.floor != LEAST:
+            return torch.tensor([self.columns, self.floor], dtype=torch.float64)
+        return torch.tensor(self.columns)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Takes over a saved number of columns, and a floor."""
+        """Restore what `get_extra_state` returned."""
         self.columns = int(state.reshape(-1)[0])
         self.floor = LEAST if state.ndim == 0 else float(state[1])
+        self.takes_scores = state.numel() > 2
+
+    def _open(self, values: ArrayLike, from_probs: bool, stacklevel: int) -> Tensor:
+        """Return logits or probabilities with the columns of the fit, (..., C)."""
+        caller = type(self).__name__
+        columns = self._fitted_columns()
+        opened = open_values(values, from_probs)
+        is_one_column = columns == 2 and opened.ndim > 1 and opened.shape[-1] == 1
+        if is_one_column or (self.takes_scores and opened.ndim == 1):
+            opened = columns_of_scores(opened, from_probs)
+        if opened.ndim == 0 or opened.shape[-1] != columns:
+            name = "probs" if from_probs else "logits"
+            raise ValueError(
+                f"{caller} was fitted on {columns} columns, got {name} of shape "
+                f"{tuple(opened.shape)}: use the outputs of the same model, or fit again"
+            )
+        if from_probs and _has_values(opened):
+            check_probabilities(opened, caller)
+        elif opened.device.type == "cpu" and _has_values(opened) and seem_probabilities(opened):
+            # On other devices a look would wait for the device.
+            warnings.warn(
+                f"{caller} was called on rows that are >= 0 and sum to 1: pass from_probs=True if "
+                "they are probabilities",
+                stacklevel=stacklevel,
+            )
+        return opened
+
+    def _scale(self, values: Tensor, from_probs: bool) -> Tensor:
+        """Return scaled logits in single precision at least."""
+        return self.transform(log_probs(values, self.floor) if from_probs else widen(values))
+
+    def _linear_part(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the linear part of the affine map, and its shift, in the logits' precision."""
+        scale, shift = (part.to(logits) for part in self.affine())
+        scaled = nn.functional.linear(logits, scale) if scale.ndim == 2 else logits * scale
+        return scaled, shift
 
     def _fitted_columns(self) -> int:
         if self.columns == 0:
             raise ValueError(
-                f"{type(self).__name__} is not fitted: call fit(logits, labels) on held-out data, or load a fit"
+                f"{type(self).__name__} is not fitted: call fit(logits, labels) on held-out data, "
+                "or load a fit"
             )
         return self.columns
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Scaler":
-        # .half() of a whole model must not round what was fitted, or make it infinite; .to(device) moves it.
-        def moved(fitted: Tensor) -> Tensor:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Scaler:
+        # .half() of a whole model must not round what was fitted, or make it infinite; .to(device)
+        # moves it.
+        def move(fitted: Tensor) -> Tensor:
             return fitted.to(fn(fitted).device)
 
-        return super()._apply(moved, recurse)  # pyright: ignore[reportUnknownMemberType]
+        return super()._apply(move, recurse)  # pyright: ignore[reportUnknownMemberType]
 
-    def _remember(self, device: torch.device, columns: int, values: dict[str, Tensor | float]) -> None:
-        # Buffers, not parameters: an optimizer over model.parameters() must not move what was fitted on held-out data.
-        # They stay float64, so that rounding does not undo the convergence; a call casts them to the logits' type.
+    def _remember(
+        self, device: torch.device, columns: int, values: dict[str, Tensor | float]
+    ) -> None:
+        # Buffers, not parameters: an optimizer over model.parameters() must not move what was
+        # fitted on held-out data. They stay float64, so that rounding does not undo the
+        # convergence; a call casts them to the logits' type.
         dtype = torch.float32 if device.type == "mps" else torch.float64
         for name, value in values.items():
-            # A clone, for torch.export saves a view with a warning.
+            # A clone, because torch.export warns about saving a view.
             self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype).clone())
         self.columns = columns  # of the logits it was fitted on; 0 before
 
 
 def _has_values(logits: Tensor) -> bool:
-    """Whether the numbers can be looked at: not where a program is traced, nor where there are none."""
+    """Return whether the numbers can be looked at: not in a traced program, nor if it is empty."""
     if torch.compiler.is_compiling() or logits.numel() == 0:
         return False
     try:
@@ -227,5 +327,6 @@ def _has_values(logits: Tensor) -> bool:
 def _take_saved_shapes(scaler: nn.Module, saved: dict[str, Any], prefix: str, *_: object) -> None:
     # The number of columns is known only after a fit, so a fresh scaler takes the saved shapes.
     for name, buffer in scaler.named_buffers(recurse=False):
-        if isinstance(value := saved.get(prefix + name), Tensor):
+        value = saved.get(prefix + name)
+        if isinstance(value, Tensor):
             scaler.register_buffer(name, buffer.new_empty(value.shape))

@@ -1,4 +1,4 @@
-"""Which candidate is best: scores on validation data, the Pareto rule, and why, from the numbers."""
+"""Choose the best candidate by its scores on validation data and the Pareto rule, and say why."""
 
 import math
 import operator
@@ -15,8 +15,8 @@ MEAN = operator.attrgetter("mean")
 AXES = ("error", "ECE")
 
 
-class Score(NamedTuple):
-    """Validation error, ECE and class-wise ECE, as shares."""
+class ValidationScore(NamedTuple):
+    """Validation error, ECE and class-wise ECE, as fractions of 1."""
 
     error: float
     ece: float
@@ -24,98 +24,128 @@ class Score(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
-    """A candidate with the score of each seed, and why it is not ranked, if it is not."""
+class CandidateResult:
+    """A candidate with the score of each seed, or with the reasons why it is not ranked."""
 
     candidate: Candidate
-    scores: tuple[Score, ...]
+    scores: tuple[ValidationScore, ...]
     problems: tuple[str, ...] = ()
-    failed: bool = False  # a run did not end; a collapsed one did
+    failed: bool = False  # whether a run did not end; a collapsed run did
 
     @property
     def ranked(self) -> bool:
-        """Whether it takes part: a constant predictor's low ECE means nothing, and its error would stretch the axis."""
+        """Return whether the candidate takes part in the choice.
+
+        A collapsed one does not: the low ECE of a constant predictor means nothing, and its error
+        would stretch the axis.
+        """
         return not self.problems and bool(self.scores)
 
     @property
-    def mean(self) -> Score:
-        """Over the seeds."""
+    def mean(self) -> ValidationScore:
+        """Return the mean over the seeds."""
         return self._over_seeds(statistics.mean)
 
     @property
-    def std(self) -> Score:
-        """Over the seeds, with n - 1; NaN for one seed."""
-        return self._over_seeds(lambda values: statistics.stdev(values) if len(values) > 1 else math.nan)
+    def std(self) -> ValidationScore:
+        """Return the standard deviation over the seeds (n - 1), NaN for one seed."""
+        return self._over_seeds(
+            lambda values: statistics.stdev(values) if len(values) > 1 else math.nan
+        )
 
-    def _over_seeds(self, of: Callable[[Sequence[float]], float]) -> Score:
-        return Score(*map(of, zip(*(self.scores or [(math.nan,) * 3]), strict=True)))
+    def _over_seeds(self, summarize: Callable[[Sequence[float]], float]) -> ValidationScore:
+        scores = self.scores or [ValidationScore(math.nan, math.nan, math.nan)]
+        return ValidationScore(*(summarize(values) for values in zip(*scores, strict=True)))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The Pareto front by rising error, the best of it, and why; no best if nothing can be ranked."""
+    """The Pareto front by rising error, the best of it (None if nothing is ranked), and why."""
 
-    front: tuple[Result, ...]
-    best: Result | None
+    front: tuple[CandidateResult, ...]
+    best: CandidateResult | None
     why: str
 
 
-def score_of(run: Run) -> Score | str:
-    """The validation score of the last epoch, or why there is none; test data are never looked at."""
+def score_of(run: Run) -> ValidationScore | str:
+    """Return the validation score of the last epoch, or the reason why there is none.
+
+    Test data are never looked at.
+    """
     records = run.epochs()
     if not records:
         return "has no record of its epochs"
     last = records[-1]
     if last.collapsed:
         return f"collapsed: {last.collapsed}"
-    score = Score(1 - last.value("val_accuracy"), last.value("val_ece"), last.value("val_cw_ece"))
-    return score if all(map(math.isfinite, score)) else "diverged: its validation metrics are not finite"
+    score = ValidationScore(
+        1 - last.value("val_accuracy"), last.value("val_ece"), last.value("val_cw_ece")
+    )
+    if not all(map(math.isfinite, score)):
+        return "diverged: its validation metrics are not finite"
+    return score
 
 
-def choose(results: Sequence[Result], rule: str = "l1") -> Choice:
-    """The point of the front nearest to the origin by a rule of `pareto.RULES`; ties by CW-ECE."""
+def choose(results: Sequence[CandidateResult], rule: str = "l1") -> Choice:
+    """Choose the point of the front nearest to the origin by a rule of `pareto.RULES`.
+
+    Ties go by class-wise ECE.
+    """
     ranked = [result for result in results if result.ranked]
     if not ranked:
-        return Choice((), None, f"No choice: all of the {len(results)} candidates collapsed or failed.")
-    front, best = pareto.front(ranked, key=MEAN), pareto.best(ranked, MEAN, rule)
-    left_out = len(results) - len(ranked)
-    out = f" ({left_out} more not ranked: a run collapsed or failed)" if left_out else ""
-    noun, verb = "candidate" if len(ranked) == 1 else "candidates", "is" if len(front) == 1 else "are"
-    why = f"Of {len(ranked)} {noun}{out}, {len(front)} {verb} on the Pareto front. {_why(ranked, front, best, rule)}"
+        why = f"No choice: all of the {len(results)} candidates collapsed or failed."
+        return Choice((), None, why)
+    front = pareto.front(ranked, key=MEAN)
+    best = pareto.best(ranked, MEAN, rule)
+    num_left_out = len(results) - len(ranked)
+    left_out = f" ({num_left_out} more not ranked: a run collapsed or failed)"
+    noun = "candidate" if len(ranked) == 1 else "candidates"
+    verb = "is" if len(front) == 1 else "are"
+    why = (
+        f"Of {len(ranked)} {noun}{left_out if num_left_out else ''}, {len(front)} {verb} on the "
+        f"Pareto front. {_reason(ranked, best, rule)}"
+    )
     return Choice(tuple(front), best, why)
 
 
-def _why(ranked: Sequence[Result], front: Sequence[Result], best: Result, rule: str) -> str:
+def _reason(ranked: Sequence[CandidateResult], best: CandidateResult, rule: str) -> str:
+    """Say why the best candidate is the best, and how far the runner-up is."""
     name = best.candidate.label
     if len(ranked) == 1:
         return f"{name} is the only one that can be chosen."
-    distance = dict(zip(map(id, ranked), pareto.distances(ranked, MEAN, rule), strict=True))
-    tied = pareto.ties(ranked, MEAN, rule)
-    rivals = [result for result in (front if len(front) > 1 else ranked) if result is not best]
-    second = min(rivals, key=lambda result: distance[id(result)])
-    if len(front) == 1:
-        reason = f"{name} has the lowest error and the lowest ECE"
-    elif len(tied) == 1:
-        reason = f"{name} is nearest to the origin"
-    else:
-        second = min((result for result in tied if result is not best), key=lambda result: result.mean.cw_ece)
-        ours, theirs = best.mean.cw_ece, second.mean.cw_ece
-        by = f"its CW-ECE ({100 * ours:.2f} % against {100 * theirs:.2f} %)"
-        by = by if ours != theirs else "its lower error, or else its earlier place, since their CW-ECE is equal too"
-        reason = f"{len(tied)} tie for the nearest to the origin, and {name} is chosen by {by}"
-    where = f"at {distance[id(best)]:.4f}, the runner-up {second.candidate.label} at {distance[id(second)]:.4f}"
-    return f"{reason} ({where}, by rule {rule}: {pareto.rule_of(rule).words}). {sentence_noise(best, second)}"
+    distances = pareto.distances(ranked, MEAN, rule)
+    distance = {id(result): d for result, d in zip(ranked, distances, strict=True)}
+    others = [result for result in ranked if result is not best]
+    tied = [result for result in pareto.ties(ranked, MEAN, rule) if result is not best]
+    second = min(others, key=lambda result: distance[id(result)])
+    reason = f"{name} is nearest to the origin"
+    if tied:
+        second = min(tied, key=lambda result: result.mean.cw_ece)
+        reason = (
+            f"{len(tied) + 1} tie for the nearest to the origin, {name} is first by CW-ECE "
+            f"({best.mean.cw_ece:.2%} against {second.mean.cw_ece:.2%})"
+        )
+    return (
+        f"{reason} (at {distance[id(best)]:.4f}, the runner-up {second.candidate.label} at "
+        f"{distance[id(second)]:.4f}, by rule {rule}: {pareto.rule_of(rule).words}). "
+        f"{noise_sentence(best, second)}"
+    )
 
 
-def sentence_noise(best: Result, second: Result) -> str:
-    """How the gap to the runner-up compares with the standard deviation over the seeds."""
-    gaps = [ours - theirs for ours, theirs in zip(best.mean[:2], second.mean[:2], strict=True)]
-    words = " and ".join(f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, AXES, strict=True))
+def noise_sentence(best: CandidateResult, second: CandidateResult) -> str:
+    """Compare the gap to the runner-up with the standard deviation over the seeds."""
+    gaps = [best.mean.error - second.mean.error, best.mean.ece - second.mean.ece]
+    points = [f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, AXES, strict=True)]
+    difference = f"It differs from the runner-up by {' and '.join(points)}"
     if len(best.scores) < 2 or len(second.scores) < 2:
-        return f"It differs from the runner-up by {words}; with one seed nobody knows whether that is noise."
-    noise = [max(pair) for pair in zip(best.std[:2], second.std[:2], strict=True)]
+        return f"{difference}; one seed cannot show whether that is noise."
+    noise = [max(best.std.error, second.std.error), max(best.std.ece, second.std.ece)]
     beyond = [axis for axis, gap, std in zip(AXES, gaps, noise, strict=True) if abs(gap) > std]
-    verdict = f"only the gap in {beyond[0]} exceeds it" if beyond else "so the two cannot be told apart by these seeds"
-    verdict = "both gaps exceed it" if len(beyond) == 2 else verdict
+    if not beyond:
+        verdict = "so these seeds cannot tell the two apart"
+    elif len(beyond) == 1:
+        verdict = f"only the gap in {beyond[0]} exceeds it"
+    else:
+        verdict = "both gaps exceed it"
     stds = " and ".join(f"{100 * std:.2f}" for std in noise)
-    return f"It differs from the runner-up by {words}, where the std over seeds is {stds}: {verdict}."
+    return f"{difference}, where the std over seeds is {stds}: {verdict}."

@@ -1,84 +1,98 @@
-"""The inside of the Socrates loss: mean penalty and mean target over the epochs, beside ECE and error."""
+"""The inside of the Socrates loss: mean penalty and mean target over the epochs."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from ..results import Results, bands
-from ..style import Style
+from ...palette import BLUE, INK, ORANGE, RED
+from ..results import Members, Results, bands
+from ..style import Look, Style
 from ..vocabulary import CURVES
 from .chart import Chart
 from .compose import Drawing, Panel
-from .curves import Line, Lines, curve_charts, draw_lines
+from .curves import CurveLine, CurvePanel, curve_charts, draw_lines
 
 # The paper's colours, which stand for quantities here, not for methods.
-COLOURS = {"beta": "#E58600", "target": "#0072B2", "val_ece": "#C1121F", "error": "#1A1A1A"}
+COLOURS = {"beta": ORANGE, "target": BLUE, "val_ece": RED, "error": INK}
 QUANTITIES = "β, t, ECE, error"  # all of them shares, 0 to 1
 
 
-def drawings(members: Sequence[Results], look: Mapping[str, Style]) -> Iterator[Drawing]:
-    """A panel for each method that has a penalty; the Socrates losses among them also by gamma and alpha."""
-    moving = [one for one in members if bands([one], "beta")]
-    if moving:
-        yield evolution_drawing("penalty and target in training, ECE and error in validation", moving)
+def drawings(members: Members, look: Look) -> Iterator[Drawing]:
+    """Yield a panel for each method with a penalty, and a grid of its values of gamma and alpha."""
+    penalized = [results for results in members if bands([results], "beta")]
+    if penalized:
+        words = "penalty and target in training, ECE and error in validation"
+        yield evolution_drawing(words, penalized)
     grid = evolution_grid(members)
     if len(grid) > 1:
         yield grid_drawing("Socrates loss for each γ (rows) and α (columns)", grid)
 
 
-def charts(members: Sequence[Results], look: Mapping[str, Style]) -> list[Chart]:
-    """Penalty and target of all methods."""
-    return curve_charts(members, look, ("beta", "target"))
+def charts(members: Members, look: Look) -> list[Chart]:
+    """Return penalty and target of all methods."""
+    return curve_charts(members, look, ("beta", "target"), whole=True)
 
 
-def evolution_drawing(title: str, members: Sequence[Results]) -> Drawing:
-    """One panel a label."""
+def evolution_drawing(title: str, members: Members) -> Drawing:
+    """Return one panel per label."""
     wide = 4.6 if len(members) == 1 else 2.4
-    panels = [Panel(one.label, draw_lines, evolution(one)) for one in members]
+    panels = [Panel(results.label, draw_lines, evolution(results)) for results in members]
     return Drawing("evolution", title, panels, size=(wide, wide / 1.35), shared=True)
 
 
 def grid_drawing(
-    title: str, grid: Mapping[tuple[float, float], Lines], titles: Mapping[tuple[float, float], str] | None = None
+    title: str,
+    grid: Mapping[tuple[float, float], CurvePanel],
+    titles: Mapping[tuple[float, float], str] | None = None,
 ) -> Drawing:
-    """One panel a configuration: a row for each gamma, a column for each alpha; missing ones stay empty.
+    """Return one panel per configuration: a row for each gamma, a column for each alpha.
 
-    `titles` say what panels stand for where that is not the gamma and alpha that were trained.
+    Missing ones stay empty. `titles` name panels that stand for something else than the gamma and
+    alpha that were trained.
     """
-    gammas, alphas = (sorted({pair[place] for pair in grid}) for place in (0, 1))
+    gammas = sorted({gamma for gamma, _ in grid})
+    alphas = sorted({alpha for _, alpha in grid})
     panels: list[Panel] = []
-    for pair in itertools.product(gammas, alphas):
-        words = (titles or {}).get(pair, "γ = {:g}, α = {:g}".format(*pair)) + ("" if pair in grid else ": no runs")
-        panels.append(Panel(words, draw_lines, grid.get(pair, Lines([], QUANTITIES, (0, 1)))))
-    return Drawing("evolution-grid", title, panels, len(alphas), (2.3, 1.75), shared=True, fixed=True)
+    for gamma, alpha in itertools.product(gammas, alphas):
+        words = (titles or {}).get((gamma, alpha), f"γ = {gamma:g}, α = {alpha:g}")
+        panel = grid.get((gamma, alpha))
+        if panel is None:
+            panel = CurvePanel([], QUANTITIES, (0, 1))
+            words = f"{words}: no runs"
+        panels.append(Panel(words, draw_lines, panel))
+    size = (2.3, 1.75)
+    return Drawing("evolution-grid", title, panels, len(alphas), size, shared=True, fixed=True)
 
 
-def evolution(results: Results) -> Lines:
-    """Curves of beta, target, ECE and error as shares, 0 to 1, in the paper's colours."""
-    return Lines(quantity_lines(results, COLOURS), QUANTITIES, (0, 1))
+def evolution(results: Results) -> CurvePanel:
+    """Return curves of beta, target, ECE and error as shares, 0 to 1, in the paper's colours."""
+    return CurvePanel(quantity_lines(results, COLOURS), QUANTITIES, (0, 1))
 
 
-def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[Line]:
-    """Lines of recorded quantities, each in its own colour; what was not recorded is left out."""
+def quantity_lines(results: Results, colours: Mapping[str, str]) -> list[CurveLine]:
+    """Return the lines of the recorded ones of some quantities, each in its colour."""
     return [
-        Line(curve, Style(colour), CURVES[name].short)
+        CurveLine(band, Style(colour), CURVES[name].short)
         for name, colour in colours.items()
-        for curve in bands([results], name)
+        for band in bands([results], name)
     ]
 
 
-def evolution_grid(members: Sequence[Results]) -> dict[tuple[float, float], Lines]:
-    """The evolution for each (gamma, alpha) of the plain Socrates loss, in rising order.
+def evolution_grid(members: Members) -> dict[tuple[float, float], CurvePanel]:
+    """Return the evolution for each (gamma, alpha) of a loss that has both, in rising order.
 
-    Of two with the same pair the first counts; those that recorded no beta are left out.
+    Of two with the same pair the first counts. Ablations, and runs that recorded no beta, are left
+    out.
     """
-    grid: dict[tuple[float, float], Lines] = {}
-    for one in members:
-        if one.method.name == "socrates" and bands([one], "beta"):
-            grid.setdefault(gamma_and_alpha(one), evolution(one))
+    grid: dict[tuple[float, float], CurvePanel] = {}
+    for results in members:
+        has_both = {"gamma", "alpha"} <= {name for name, _ in results.method.options}
+        is_plain = ":" not in results.method.name
+        if has_both and is_plain and bands([results], "beta"):
+            grid.setdefault(gamma_and_alpha(results), evolution(results))
     return dict(sorted(grid.items()))
 
 
 def gamma_and_alpha(results: Results) -> tuple[float, float]:
-    """Of a Socrates loss, as trained."""
+    """Return gamma and alpha as trained; one that was switched off counts as 0."""
     options = dict(results.method.options)
     return float(options["gamma"] or 0), float(options["alpha"] or 0)

@@ -1,32 +1,37 @@
-"""The plane of error and calibration error: what is drawn there, its front, its frame in figures and on the page."""
+"""The plane of error and calibration error: what is drawn there, its front and its frame."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from socrates import pareto
-from socrates.plots.ink import ACCEPTABLE_ECE, GREY
+from socrates.plots.ink import ACCEPTABLE_ECE, draw_threshold
+from socrates.plots.labels import Box, Note, diagonal_boxes, place_apart
 
-from ..results import Array, Results
+from ..results import Array, Members
 from ..statistics import mean_interval
-from ..style import Style
-from .chart import Json, figure, log_axis, log_ticks
-from .compose import LINES
+from ..style import Look
+from .chart import Json, figure
+from .log_axis import LogAxis, half_of_least
 
-LETTER, LINE, ROOM = 0.014, 0.05, 0.022  # of a label on the page, as shares of its chart's width and height
+ERROR = "error, %"
+ECE = "ECE, %"
+# Of a text on a phone, where a chart is narrow: shares of its width and height.
+LETTER_WIDTH = 0.024
+LINE_HEIGHT = 0.05
+POINT = 0.011
 
 
 @dataclass(frozen=True)
 class Trail:
-    """Places of a label in the plane, in percent: its epochs, its runs, or itself under scalers, named by `steps`.
+    """Places of a label in the plane, in percent: its epochs, its runs, or itself after scalers.
 
-    Those from `start` on must be in the frame; `end` stands for all of them. `reach` is how far the 95 % interval
-    of each ECE extends to both sides.
+    `steps` names the places. Those from `start` on must be in the frame; `end` stands for all of
+    them. `reach` is how far the 95% interval of each ECE extends to both sides.
     """
 
     label: str
@@ -37,49 +42,94 @@ class Trail:
     start: int = 0
     reach: Array = field(default_factory=lambda: np.empty(0))
 
+    def reaches(self) -> tuple[float, float]:
+        """Return how far the 95% intervals of mean error and mean ECE extend to both sides."""
+        return reach_of(self.error), reach_of(self.ece)
+
+
+class Frame(NamedTuple):
+    """Both axes of a plane."""
+
+    x: LogAxis
+    y: LogAxis
+
+    def holds(self, point: tuple[float, float]) -> bool:
+        """Return whether a point is inside."""
+        return self.x.holds(point[0]) and self.y.holds(point[1])
+
 
 @dataclass(frozen=True)
 class Plane:
-    """What is drawn in a plane of error and ECE; `collapsed` says of labels with collapsed runs how many they are."""
+    """What is drawn in a plane of error and ECE.
+
+    `collapsed` says how many runs have collapsed, for labels of which some have.
+    """
 
     trails: Sequence[Trail]
-    look: Mapping[str, Style]
+    look: Look
     collapsed: Mapping[str, str] = field(default_factory=dict)
 
-    def lifted(self) -> "Plane":
-        """For logarithmic axes, on which zero has no place: it is drawn at half of the least other value."""
-        least = [_least([getattr(one, axis) for one in self.trails]) for axis in ("error", "ece")]
-        trails = [
-            replace(
-                one,
-                error=np.maximum(one.error, least[0]),
-                ece=np.maximum(one.ece, least[1]),
-                end=(max(one.end[0], least[0]), max(one.end[1], least[1])),
-            )
-            for one in self.trails
+    @property
+    def sound(self) -> list[Trail]:
+        """Return the trails of labels without collapsed runs."""
+        return [trail for trail in self.trails if trail.label not in self.collapsed]
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Return the axes, which hold the line of acceptable calibration if it is near.
+
+        Collapsed labels need not be in the frame, and of what precedes the start of a trail only
+        points that are not too far away.
+        """
+        trails = self.sound or self.trails
+        bottoms = [
+            half_of_least(_joined([trail.error for trail in self.trails])),
+            half_of_least(_joined([trail.ece for trail in self.trails])),
         ]
-        return replace(self, trails=trails)
+        errors = _near([trail.error for trail in trails], trails, bottoms[0])
+        eces = _near([trail.ece for trail in trails], trails, bottoms[1])
+        if eces.max(initial=0.0) > 0.7 * ACCEPTABLE_ECE:
+            eces = np.append(eces, ACCEPTABLE_ECE)
+        return Frame(LogAxis.holding(errors, bottoms[0]), LogAxis.holding(eces, bottoms[1]))
+
+    @cached_property
+    def front(self) -> list[Trail]:
+        """Return the sound trails whose end no other dominates, by rising error."""
+        return pareto.front(self.sound, key=lambda trail: trail.end) if self.sound else []
+
+    def lifted(self) -> list[Trail]:
+        """Return the trails as they are drawn on logarithmic axes, zeros at the bottom."""
+        x, y = self.frame
+        return [
+            replace(
+                trail,
+                error=x.lifted(trail.error),
+                ece=y.lifted(trail.ece),
+                end=(max(trail.end[0], x.bottom), max(trail.end[1], y.bottom)),
+            )
+            for trail in self.trails
+        ]
+
+    def outside(self) -> str:
+        """Return which labels end outside the frame, with their numbers."""
+        words: list[str] = []
+        for trail, drawn in zip(self.trails, self.lifted(), strict=True):
+            if not self.frame.holds(drawn.end):
+                bad = self.collapsed.get(trail.label)
+                error, ece = trail.end
+                reason = f"collapsed: {bad}, " if bad else ""
+                words.append(f"{trail.label} ({reason}error {error:.0f}%, ECE {ece:.0f}%)")
+        return f"outside the frame: {', '.join(words)}" if words else ""
 
 
-def front_labels(points: Sequence[Trail], collapsed: Mapping[str, str]) -> list[str]:
-    """The labels whose mean no other mean dominates, by rising error; collapsed ones neither join nor dominate.
-
-    >>> nothing = np.empty(0)
-    >>> points = [Trail(label, nothing, nothing, end) for label, end in (("a", (5, 2)), ("b", (5, 3)), ("c", (6, 1)))]
-    >>> front_labels(points, {}), front_labels(points, {"a": "1 of 2 runs"})
-    (['a', 'c'], ['b', 'c'])
-    """
-    sound = [point for point in points if point.label not in collapsed]
-    return [point.label for point in pareto.front(sound, key=lambda point: point.end)] if sound else []
-
-
-def collapsed_labels(members: Sequence[Results]) -> dict[str, str]:
-    """Which labels have collapsed runs, and how many: 'SAT' to '2 of 5 runs'."""
-    return {one.label: one.collapse_count for one in members if one.collapses}
+def plane_of(trails: Sequence[Trail], look: Look, members: Members) -> Plane:
+    """Return the plane of trails of members, some of which may have collapsed runs."""
+    collapsed = {results.label: results.collapse_count for results in members if results.collapses}
+    return Plane(trails, look, collapsed)
 
 
 def reach_of(values: Array) -> float:
-    """How far the 95 % interval of the mean of some runs extends to both sides; NaN for a single one.
+    """Return how far the 95% interval of the mean extends to both sides; NaN for a single value.
 
     >>> round(reach_of(np.array([4.0, 5.0, 6.0])), 2), reach_of(np.array([4.0]))
     (2.48, nan)
@@ -88,98 +138,57 @@ def reach_of(values: Array) -> float:
     return high - mean
 
 
-def frame_plane(axes: Axes, data: Plane) -> None:
-    """Logarithmic axes as on the page, the dotted line of acceptable calibration, and above, what ends outside.
-
-    Collapsed labels need not be in the frame, and of the first half of a path only points that are not too far away.
-    """
-    lifted = data.lifted().trails
-    sound = [trail for trail in lifted if trail.label not in data.collapsed] or lifted
-    axes.axhline(ACCEPTABLE_ECE, color=GREY, linewidth=1.1, linestyle=LINES["dot"], zorder=1)
-    low, high = _log_limits([(trail.ece, trail.start) for trail in sound])
-    high = max(high, 1.08 * ACCEPTABLE_ECE) if high > ACCEPTABLE_ECE / 2 else high
-    axes.set(xlim=_log_limits([(trail.error, trail.start) for trail in sound]), ylim=(low, high))
-    axes.set(xscale="log", yscale="log", xlabel="error, %", ylabel="ECE, %")
-    for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_locator(FixedLocator(log_ticks(*limits)))
-        axis.set_major_formatter(FuncFormatter(lambda tick, place: f"{tick:g}"))
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    beyond: list[str] = []
-    for trail, drawn in zip(data.trails, lifted, strict=True):
-        (error, ece), bad = trail.end, data.collapsed.get(trail.label)
-        if not (left <= drawn.end[0] <= right and bottom <= drawn.end[1] <= top):
-            beyond.append(f"{trail.label} ({f'collapsed: {bad}, ' if bad else ''}error {error:.0f} %, ECE {ece:.0f} %)")
-    notes = ["outside the frame: " + ", ".join(beyond)] if beyond else []
-    notes += [f"the line of {ACCEPTABLE_ECE:g} % lies above"] if top < ACCEPTABLE_ECE else []
-    axes.set_title("; ".join(notes))
+def draw_frame(axes: Axes, plane: Plane) -> None:
+    """Draw the axes and the line of acceptable calibration, and write above what ends outside."""
+    draw_threshold(axes)
+    plane.frame.x.draw(axes, "x", ERROR)
+    plane.frame.y.draw(axes, "y", ECE)
+    beyond = f"the line of {ACCEPTABLE_ECE:g}% lies above"
+    above = plane.frame.y.high < ACCEPTABLE_ECE
+    axes.set_title("; ".join(filter(None, (plane.outside(), beyond if above else ""))))
 
 
-def _log_limits(parts: Sequence[tuple[Array, int]], room: float = 0.08) -> tuple[float, float]:
-    """Lower and upper limit of values and the position from which they must be inside; of none, 1 and 100."""
-    if not parts:
-        return 1.0, 100.0
-    late = np.log(np.concatenate([values[start:] for values, start in parts]))
-    every = np.log(np.concatenate([values for values, _ in parts]))
-    low, high = float(late.min()), float(late.max())
-    span = max(high - low, 0.3)
-    near = every[(every >= low - span) & (every <= high + span)]  # no room for what only passes through
-    return math.exp(float(near.min()) - room * span), math.exp(float(near.max()) + room * span)
+def plane_figure(traces: list[Json], plane: Plane) -> Json:
+    """Return the figure of the page for traces in a plane."""
+    x, y = plane.frame
+    line = {"xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE}
+    threshold = [{**line, "line": {"dash": "dot"}}] if y.holds(ACCEPTABLE_ECE) else []
+    return figure(traces, shapes=threshold, xaxis=x.plotly(ERROR), yaxis=y.plotly(ECE))
 
 
-def _least(parts: Sequence[Array]) -> float:
-    """Half of the least value above zero."""
-    return min((float(value) for values in parts for value in values if value > 0), default=0.1) / 2
+def note_sides(frame: Frame, notes: Sequence[Note]) -> list[str]:
+    """Return on which corner of its point each text has room, as plotly calls it; "" if on none.
 
-
-def plane_figure(traces: list[Json], trails: Sequence[Trail]) -> Json:
-    """Both axes logarithmic, with the line of acceptable calibration if any of the trails comes near it."""
-    threshold = max(trail.ece.max() for trail in trails) > 0.7 * ACCEPTABLE_ECE
-    line = {"xref": "paper", "x0": 0, "x1": 1, "y0": ACCEPTABLE_ECE, "y1": ACCEPTABLE_ECE, "line": {"dash": "dot"}}
-    shown = log_axis(figure(traces, shapes=[line] if threshold else []), "x", "error, %")
-    return log_axis(shown, "y", "ECE, %", also=[ACCEPTABLE_ECE] if threshold else [])
-
-
-def beyond_in_words(shown: Json, trails: Sequence[Trail]) -> str:
-    """Which labels end outside the frame of a figure of the page, with their numbers."""
-    right, top = (shown["layout"][axis]["range"][1] for axis in ("xaxis", "yaxis"))
-    beyond = [
-        f"{trail.label} (error {trail.end[0]:.0f} %, ECE {trail.end[1]:.0f} %)"
-        for trail in trails
-        if trail.end[0] > 10**right or trail.end[1] > 10**top  # what is lower is drawn at the edge
-    ]
-    return f" Outside the frame: {', '.join(beyond)}." if beyond else ""
-
-
-def note_sides(shown: Json, notes: Sequence[tuple[float, float, str]]) -> list[str]:
-    """On which side of its place (x, y) each text has room in a figure of the page, in plotly's words; "" if on none.
-
-    The sides are diagonal, as staircases and crosses lie along the axes.
-
-    >>> axis = {"range": [0.0, 1.0]}
-    >>> note_sides(figure([], xaxis=axis, yaxis=axis), [(3, 3, "a"), (3, 3, "bc"), (9.9, 3, "d")])
+    >>> axis = LogAxis(1, 10, 1)
+    >>> notes = [Note(3, 3, "a"), Note(3, 3, "bc"), Note(9.9, 3, "d")]
+    >>> note_sides(Frame(axis, axis), notes)
     ['top right', 'top left', 'top left']
     """
-    axes = [shown["layout"][axis]["range"] for axis in ("xaxis", "yaxis")]
-    places = [
-        [(math.log10(max(value, 1e-9)) - low) / (high - low) for value, (low, high) in zip(note[:2], axes, strict=True)]
-        for note in notes
+    points = [(frame.x.position(note.x), frame.y.position(note.y)) for note in notes]
+    corners = [
+        diagonal_boxes(x, y, LETTER_WIDTH * len(note.text), LINE_HEIGHT, POINT)
+        for note, (x, y) in zip(notes, points, strict=True)
     ]
-    taken = [(x - ROOM / 2, x + ROOM / 2, y - ROOM / 2, y + ROOM / 2) for x, y in places]
-    found: list[str] = []
-    for (_, _, text), (x, y) in zip(notes, places, strict=True):
-        wide = LETTER * len(text)
-        sides = {
-            f"{up} {side}": (left, left + wide, below, below + LINE)
-            for up, below in (("top", y + ROOM / 2), ("bottom", y - ROOM / 2 - LINE))
-            for side, left in (("right", x + ROOM / 2), ("left", x - ROOM / 2 - wide))
-        }
-        inside = {side: box for side, box in sides.items() if min(box[0], box[2]) >= 0 and max(box[1], box[3]) <= 1}
-        free = [side for side, box in inside.items() if not any(_overlap(box, other) for other in taken)]
-        found.append(free[0] if free else "")
-        taken += [sides[side] for side in free[:1]]
-    return found
+    choices = [[*boxes.values()] for boxes in corners]
+    chosen = place_apart(points, choices, Box(0, 0, 1, 1), POINT)
+    return [
+        "" if number is None else [*boxes][number]
+        for boxes, number in zip(corners, chosen, strict=True)
+    ]
 
 
-def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+def _near(values: Sequence[Array], trails: Sequence[Trail], bottom: float) -> Array:
+    """Return the values, lifted, that the frame holds: late ones, and others not far from them."""
+    drawn = [np.maximum(each, bottom) for each in values]
+    late = _joined([each[trail.start :] for each, trail in zip(drawn, trails, strict=True)])
+    if not len(late):
+        return late
+    low = float(late.min())
+    high = float(late.max())
+    span = max(high / low, 1.35)
+    every = _joined(drawn)
+    return every[(every >= low / span) & (every <= high * span)]
+
+
+def _joined(values: Sequence[Array]) -> Array:
+    return np.concatenate(values) if values else np.empty(0)

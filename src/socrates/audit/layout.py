@@ -1,0 +1,163 @@
+"""How the columns of a file of predictions are recognized by their names.
+
+| content                     | columns (CSV, Parquet, JSONL) or arrays (NPZ)                     |
+|-----------------------------|-------------------------------------------------------------------|
+| the true class              | label, labels, y, y_true, target, targets, true, true_label,      |
+|                             | true_class                                                        |
+| probabilities of each class | p0, p1, ...; also p_0, prob_0, proba_0, softmax_0, prob_cat;      |
+|                             | or named after the classes                                        |
+| logits of each class        | logit_0, logit0, logits_cat, z0, z_0, ...                         |
+| either, as a list per row   | probs, prob, p, proba, probabilities, softmax, scores, y_prob,    |
+|                             | y_score or logits, logit, z                                       |
+| one number, of class 1      | the same names, score, p1, p_1 or prob_1                          |
+| confidence alone            | confidence, conf or max_prob, with correct or is_correct, or with |
+|                             | the true class and pred_label, predicted_label, pred, predicted,  |
+|                             | prediction or y_pred                                              |
+| the class "unknown"         | unknown, idk, abstain, alone or after p_, prob_, logit_; or the   |
+|                             | last column, with unknown=True                                    |
+| weights of the rows         | sample_weight, or the column passed as weight                     |
+
+Upper and lower case do not matter. Labels are class names or numbers. Numbers count from 0, unless
+the numbers of the columns count from 1. Columns named after the classes must sum to 1 in each row;
+otherwise their names must be passed. A list of another name is used if nothing else fits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+ContentKind = Literal["probabilities", "logits", "confidence"]
+KINDS = ("probabilities", "logits", "confidence")
+LABEL = ("label", "labels", "y", "y_true", "target", "targets", "true", "true_label", "true_class")
+PREDICTED = ("pred_label", "predicted_label", "pred", "predicted", "prediction", "y_pred")
+CORRECT = ("correct", "is_correct")
+CONFIDENCE = ("confidence", "conf", "max_prob")
+UNKNOWN = ("unknown", "idk", "abstain")
+WEIGHT = ("sample_weight",)
+PROBABILITIES = (
+    "probs",
+    "prob",
+    "p",
+    "proba",
+    "probabilities",
+    "softmax",
+    "scores",
+    "score",
+    "y_prob",
+    "y_score",
+)
+VALUES: dict[ContentKind, tuple[str, ...]] = {  # of all classes in one column, or of class 1 alone
+    "probabilities": PROBABILITIES,
+    "logits": ("logits", "logit", "z"),
+}
+OF_A_CLASS: dict[ContentKind, re.Pattern[str]] = {
+    "probabilities": re.compile(
+        r"(?:p|probs?|proba|probability|softmax)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE
+    ),
+    "logits": re.compile(r"(?:logits?|z)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
+}
+
+
+def first_named(names: Iterable[str], words: Sequence[str]) -> str | None:
+    """Return the column with the first of these names that exists; upper and lower case are equal.
+
+    >>> first_named(["id", "Y", "Label"], LABEL)
+    'Label'
+    """
+    by_lower_case = {name.lower(): name for name in reversed(list(names))}
+    return next((by_lower_case[word] for word in words if word in by_lower_case), None)
+
+
+def class_of(column: str) -> str:
+    """Return the class that a column is named after.
+
+    >>> class_of("p3"), class_of("prob_cat"), class_of("cat")
+    ('3', 'cat', 'cat')
+    """
+    for pattern in OF_A_CLASS.values():
+        if match := pattern.fullmatch(column):
+            return str(int(match[1])) if match[1] else match[2]
+    return column
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a file holds, and in which columns.
+
+    Args:
+        kind: "probabilities", "logits", or "confidence" in answers of which no more is known than
+            whether they are correct.
+        columns: the columns of the values; of class 1 alone if `is_score`, one column of lists if
+            `is_matrix`.
+        classes: the names of the classes, in the order of the columns; empty for "confidence".
+        unknown: whether belief in "unknown" follows the classes.
+        label: the column of the true class; None if the labels are in a file of their own.
+        predicted: the column of the predicted class, for "confidence" with labels.
+        correct: the column of correctness, for "confidence" without labels.
+        groups: columns whose values are looked at one by one.
+        weight: the column of the weights of the rows.
+    """
+
+    kind: ContentKind
+    columns: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+    unknown: bool = False
+    label: str | None = None
+    predicted: str | None = None
+    correct: str | None = None
+    groups: tuple[str, ...] = ()
+    weight: str | None = None
+    is_matrix: bool = False
+    is_score: bool = False
+
+    @property
+    def words(self) -> str:
+        """Say in one sentence what was understood.
+
+        >>> Layout("probabilities", ("p0", "p1", "p2"), ("0", "1", "2"), label="y").words
+        'probabilities of 3 classes (p0 to p2), labels in y'
+        >>> Layout("confidence", ("confidence",), label="true_label", predicted="pred_label").words
+        'confidence (confidence) of predictions that are correct where pred_label is true_label'
+        """
+        sentence = self._confidence_words() if self.kind == "confidence" else self._class_words()
+        if self.weight:
+            sentence += f", weights in {self.weight}"
+        if self.groups:
+            sentence += f", groups by {', '.join(self.groups)}"
+        return sentence
+
+    def _confidence_words(self) -> str:
+        condition = f"{self.correct} says so"
+        if self.predicted:
+            condition = f"{self.predicted} is {self.label or 'the label'}"
+        return f"confidence ({self.columns[0]}) of predictions that are correct where {condition}"
+
+    def _class_words(self) -> str:
+        columns = ", ".join(self.columns)
+        if len(self.columns) > 2:
+            columns = f"{self.columns[0]} to {self.columns[-1]}"
+        labels = f"labels in {self.label}" if self.label else "labels of their own file"
+        if self.is_score:
+            score = "the probability" if self.kind == "probabilities" else "the logit"
+            return f"{score} of class {self.classes[1]} of two ({columns}), {labels}"
+        unknown = " and of unknown, the last column" if self.unknown else ""
+        return f"{self.kind} of {len(self.classes)} classes{unknown} ({columns}), {labels}"
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Return the columns that are kept as words: groups, and answers beside confidence."""
+        if self.predicted is None or self.predicted in self.groups:
+            return self.groups
+        return (*self.groups, self.predicted)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Return the number of a class by its name; by its place, too, if names are not numbers."""
+        by_name = {name: place for place, name in enumerate(self.classes)}
+        if all(name.isdecimal() for name in self.classes):
+            return by_name
+        return {str(place): place for place in range(len(self.classes))} | by_name

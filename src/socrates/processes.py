@@ -1,0 +1,216 @@
+"""Worker processes of one thread each, a pool with ordered results, and the signals of a process.
+
+The studies of `engine` and the parts of an `audit` run in such processes. Nothing here imports
+another part of the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
+
+Job = TypeVar("Job")
+Outcome = TypeVar("Outcome")
+
+# Threads that spin while they wait collapse as soon as anything else uses the cores.
+ONE_THREAD = {
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+# A terminal sends these to the workers too, but it is the parent that ends them.
+FOR_THE_PARENT = ("SIGINT", "SIGHUP")
+
+
+def in_processes(
+    work: Callable[[Job], Outcome],
+    jobs: Sequence[Job],
+    workers: int,
+    preload: Sequence[str] = (),
+) -> Iterator[Outcome]:
+    """Yield `work(job)` for each job, in the order of the jobs.
+
+    The first error in that order ends all processes and is raised. Each process works at most one
+    job ahead, so that only a few results are in memory at a time.
+
+    This is not a `ProcessPoolExecutor`: its processes share one pipe, and one that is ended while
+    it writes there leaves the pool waiting for the rest of the message.
+
+    Args:
+        work: a function of a module, which the workers import.
+        jobs: its arguments; functions, jobs and results are pickled.
+        workers: the number of processes.
+        preload: modules that are slow to import, see `worker_context`.
+    """
+    context = worker_context(preload)
+    count = min(workers, len(jobs))
+    pool: list[_Worker] = []
+    try:
+        for first in range(count):
+            # A signal between start and entry would leave a process that nothing ends.
+            with later(*FOR_THE_PARENT):
+                pool.append(_Worker(context, work, jobs[first::count]))
+        for number in range(len(jobs)):
+            yield pool[number % count].receive()
+    finally:
+        for worker in pool:
+            worker.end()
+
+
+class _Worker:
+    """A process that does its share of the jobs, and our end of its pipe."""
+
+    def __init__(self, context: Any, work: Callable[[Job], Outcome], jobs: Sequence[Job]) -> None:
+        self.connection, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_do_all, args=(theirs, work, jobs))
+        self.process.start()
+        theirs.close()
+
+    def receive(self) -> Any:
+        """Return the result of the next job, or raise its error."""
+        try:
+            outcome, error = self.connection.recv()
+        except EOFError:
+            self.process.join()
+            raise ChildProcessError(
+                f"a worker process ended with exit code {self.process.exitcode}: was it killed "
+                "because memory ran out? Try fewer workers. A script that uses several must do so "
+                "below `if __name__ == '__main__':`"
+            ) from None
+        if error is not None:
+            raise error
+        return outcome
+
+    def end(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _do_all(connection: Connection, work: Callable[[Job], Outcome], jobs: Sequence[Job]) -> None:
+    """Send the result or the error of each job through the pipe."""
+    become_a_worker()
+    for job in jobs:
+        try:
+            message = work(job), None
+        except (ValueError, OSError) as error:
+            message = None, error
+        except Exception as error:
+            message = None, RuntimeError(repr(error))
+        connection.send(message)
+
+
+def worker_context(preload: Sequence[str] = ()) -> Any:
+    """Return the `multiprocessing` context that starts workers.
+
+    Where the system has a fork server, it imports the modules of `preload` once, with one thread
+    and without answering Ctrl-C, and each worker starts from there at once.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*preload])
+    # The variables must be set before torch is imported.
+    with environment(ONE_THREAD), handled(signals(*FOR_THE_PARENT), signal.SIG_IGN):
+        forkserver.ensure_running()
+    return context
+
+
+def become_a_worker() -> None:
+    """Make this process one of one thread that only its parent ends, and that ends with it."""
+    import torch
+
+    for number in signals(*FOR_THE_PARENT):
+        signal.signal(number, signal.SIG_IGN)
+    os.environ.update(ONE_THREAD)
+    torch.set_num_threads(1)
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+
+
+def leave_with_parent() -> None:
+    """Wait until the parent is gone, then end this process at once."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the time of a `with` block.
+
+    >>> with environment({"SOCRATES_EXAMPLE": "1"}):
+    ...     os.environ["SOCRATES_EXAMPLE"]
+    '1'
+    >>> "SOCRATES_EXAMPLE" in os.environ
+    False
+    """
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def signals(*names: str) -> list[int]:
+    """Return the numbers of those signals that this system has."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
+def unhandled(*names: str) -> list[int]:
+    """Return the numbers of those signals for which no program has set a handler."""
+    usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+    return [
+        number
+        for number in signals(*names)
+        if signal.getsignal(number) == usual.get(number, signal.SIG_DFL)
+    ]
+
+
+@contextlib.contextmanager
+def handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Handle signals by another handler for the time of a `with` block.
+
+    Python allows this in the main thread only; elsewhere nothing changes.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if in_main_thread}
+    try:
+        yield
+    finally:
+        for number, usual in before.items():
+            signal.signal(number, usual)
+
+
+@contextlib.contextmanager
+def later(*names: str) -> Iterator[None]:
+    """Let signals wait until the `with` block ends; they are then handled as always."""
+    noted: list[int] = []
+    with handled(signals(*names), lambda number, _: noted.append(number)):
+        yield
+    for number in noted:
+        signal.raise_signal(number)
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may use, which may be fewer than the machine has.
+
+    >>> available_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
