@@ -25,6 +25,8 @@ FEWEST_SEEDS = 3  # with fewer, nothing is called the best
 POWER_REACH = 0.84  # standard errors beyond the limit that make a power of 80%
 MOST_SEEDS = 20  # more additional seeds are not practical
 PRIOR_SEEDS = 3  # how many seeds the variance pooled over the methods counts like
+# What is left of chance in calibration errors of unequal floors is allowed for by wider intervals.
+WIDER = 1.05
 # A spread below this share of the values is rounding.
 ROUNDING = 1e-9
 BySeed = Mapping[int, float]
@@ -143,21 +145,25 @@ class Family:
         return variances, df
 
     @cached_property
-    def row_noise(self) -> Array:
-        """Return the variance that the test rows, shared by all seeds, add to each difference.
+    def row_noise(self) -> tuple[Array, Array]:
+        """Return two variances that test rows cause in each difference, (M, M) each.
 
-        It is the covariance of different seeds: what single seeds add is in the noise of seeds.
+        The first is shared by all seeds, as they have the same rows: it is the covariance of
+        different seeds. The second is that of each seed for itself, so seeds never vary by less.
         """
-        covariance = row_covariance([self._influences(member) for member in self.members])
-        known = np.isfinite(np.diag(covariance))
+        influences = [
+            [member.influence.get(seed) for seed in self.seeds] for member in self.members
+        ]
+        shared, single = row_covariances(influences)
+        known = np.isfinite(np.diag(shared))
+        both = known[:, None] & known[None, :]
+        shared = np.where(both, shared, 0.0)
+        single = np.where(both, single, 0.0)
         errors = np.array([member.row_error**2 for member in self.members])
-        covariance = np.where(known[:, None] & known[None, :], covariance, 0.0)
-        own = np.where(known, np.diag(covariance), errors)
-        np.fill_diagonal(covariance, own)
-        return np.maximum(own[:, None] + own[None, :] - 2 * covariance, 0.0)
-
-    def _influences(self, member: Evidence) -> list[Array | None]:
-        return [member.influence.get(seed) for seed in self.seeds]
+        np.fill_diagonal(shared, np.where(known, np.diag(shared), errors))
+        np.fill_diagonal(single, np.where(known, np.diag(single), errors))
+        of_all = _of_differences(shared)
+        return np.maximum(of_all, 0.0), np.maximum(_of_differences(single) - of_all, 0.0)
 
     def difference(self, one: int, other: int) -> tuple[float, float, float]:
         """Return the difference of two members, its standard error and its degrees of freedom."""
@@ -173,14 +179,16 @@ class Family:
     def error(self, one: int, other: int, n: int) -> tuple[float, float]:
         """Return the standard error and degrees of freedom of a difference over n seeds."""
         variances, df = self.seed_noise
-        seeds = (variances[one] + variances[other]) / n
-        rows = float(self.row_noise[one, other])
+        shared, single = self.row_noise
+        seeds = max(variances[one] + variances[other], float(single[one, other])) / n
+        rows = float(shared[one, other])
         scale = float(np.nanmax(np.abs(self.values), initial=0.0))
         if not seeds + rows > (ROUNDING * scale) ** 2:
             return math.nan, 0.0
         # Satterthwaite: the noise of the rows counts as known
         total_df = df if seeds <= 0 else df * ((seeds + rows) / seeds) ** 2
-        return math.sqrt(seeds + rows), max(1.0, math.floor(min(total_df, 400.0)))
+        wider = WIDER if self.spec.has_floor else 1.0
+        return wider * math.sqrt(seeds + rows), max(1.0, math.floor(min(total_df, 400.0)))
 
     @cached_property
     def may_be_worse(self) -> list[bool]:
@@ -191,9 +199,7 @@ class Family:
         if not self.spec.has_floor:
             return [True] * len(self.members)
         p_values = [member.p for member in self.members]
-        tested = sorted(
-            (p, place) for place, p in enumerate(p_values) if math.isfinite(p)
-        )
+        tested = sorted((p, place) for place, p in enumerate(p_values) if math.isfinite(p))
         fails = [math.isnan(p) for p in p_values]
         for rank, (p, place) in enumerate(tested):
             if p * (len(tested) - rank) >= LEVEL:
@@ -208,7 +214,9 @@ class Family:
         printed = self.means[one] - self.means[other]
         if not (sign * mean > 0 and sign * printed > 0 and self.may_be_worse[one]):
             return False
-        return sign * mean > error * range_reach(max(2, len(self.distinct)), df)  # False for NaN
+        if math.isnan(error):
+            return False
+        return sign * mean > error * range_reach(max(2, len(self.distinct)), df)
 
     @cached_property
     def best(self) -> int | None:
@@ -303,35 +311,44 @@ def two_way_residuals(values: Array, rounds: int = 30) -> Array:
     return residual
 
 
-def row_covariance(influences: Sequence[Sequence[Array | None]]) -> Array:
-    """Return the covariance that rows cause between the means of methods, (M, M), in every seed.
+def row_covariances(influences: Sequence[Sequence[Array | None]]) -> tuple[Array, Array]:
+    """Return the covariances that rows cause between methods, (M, M): of two seeds, and of one.
 
-    Only different seeds are multiplied: what they share is not theirs. NaN on the diagonal of
-    methods without the influence of rows in two seeds.
+    Rows that move all seeds alike make the first; with what moves a single seed, it is the second.
+    NaN on the diagonal of methods without the influence of rows in two seeds.
     """
     lengths = [len(rows) for member in influences for rows in member if rows is not None]
-    covariance = np.full((len(influences), len(influences)), math.nan)
+    nothing = np.full((len(influences), len(influences)), math.nan)
     if not lengths:
-        return covariance
+        return nothing, nothing
     num_rows = max(set(lengths), key=lengths.count)
-    num_seeds = max(len(member) for member in influences)
-    nothing = np.zeros(num_rows)
-
-    def usable(rows: Array | None) -> bool:
-        return rows is not None and len(rows) == num_rows
-
-    has = np.array([[usable(rows) for rows in member] for member in influences], dtype=float)
+    zeros = np.zeros(num_rows)
+    usable = [
+        [zeros if rows is None or len(rows) != num_rows else rows for rows in member]
+        for member in influences
+    ]
+    has = np.array([[rows is not zeros for rows in member] for member in usable], dtype=float)
     total = np.zeros((len(influences), num_rows))
-    same = np.zeros_like(covariance)
-    for seed in range(num_seeds):
-        columns = (member[seed] for member in influences)
-        rows = np.stack([nothing if one is None or not usable(one) else one for one in columns])
+    same = np.zeros_like(nothing)
+    for seed in range(has.shape[1]):
+        rows = np.stack([member[seed] for member in usable])
         total += rows
         same += rows @ rows.T
-    pairs = has.sum(axis=1)[:, None] * has.sum(axis=1)[None, :] - has @ has.T
-    np.divide(total @ total.T - same, pairs * num_rows**2, out=covariance, where=pairs > 0)
-    covariance[has.sum(axis=1) < 2] = math.nan
-    return covariance
+    alike = has @ has.T
+    different = has.sum(axis=1)[:, None] * has.sum(axis=1)[None, :] - alike
+    shared = np.divide(
+        total @ total.T - same, different * num_rows**2, out=nothing.copy(), where=different > 0
+    )
+    single = np.divide(same, alike * num_rows**2, out=nothing.copy(), where=alike > 0)
+    few = has.sum(axis=1) < 2
+    shared[few] = math.nan
+    return shared, single
+
+
+def _of_differences(covariance: Array) -> Array:
+    """Return the variance of each difference of two."""
+    own = np.diag(covariance)
+    return own[:, None] + own[None, :] - 2 * covariance
 
 
 def mean_interval(values: Array) -> tuple[float, float, float, int]:
