@@ -60,8 +60,13 @@ def evidence_of(
         calibration = _from_floor({seed: eces[seed] for seed in printed}, floors)
     if spec.name == ECE.name:
         return calibration
-    # Another calibration error: its own seeds, and the test of the ECE.
-    return Evidence(printed, printed, p=calibration.p)
+    # Another calibration error: the test and the noise of the ECE, and what chance adds to it.
+    values = dict(printed)
+    if not spec.needs_rows:
+        chance = {seed: ece - calibration.values[seed] for seed, ece in calibration.printed.items()}
+        values = {seed: value - chance[seed] for seed, value in printed.items()}
+    influence = calibration.influence
+    return Evidence(printed, values, influence, calibration.row_error, calibration.p)
 
 
 def calibration_evidence(printed: Mapping[int, float], excesses: Mapping[int, Excess]) -> Evidence:

@@ -291,6 +291,17 @@ class Family:
         return None
 
 
+def compared(values: Sequence[BySeed], reference: int, spec: Metric) -> list[PairedDifference]:
+    """Return all minus the one at `reference` by their seeds alone, without the noise of rows.
+
+    >>> from .vocabulary import METRICS
+    >>> values = {1: 5.0, 2: 5.1, 3: 5.2}, {1: 2.0, 2: 2.2, 3: 2.1}
+    >>> [difference.words for difference in compared(values, 0, METRICS["nll"])]
+    ['reference', 'better']
+    """
+    return Family([Evidence(own, own) for own in values], spec).against(reference)
+
+
 def two_way_residuals(values: Array, rounds: int = 30) -> Array:
     """Return what method and seed leave of a table with one row per method, (M, S).
 
