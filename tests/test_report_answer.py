@@ -232,7 +232,8 @@ def test_for_any_numbers(cases):
     assert [row.trained.mean for row in sound] == sorted(row.trained.mean for row in sound)
     for row in sound:
         for point in (row.trained, row.scaled, row.accuracy):
-            assert not (point.low < 0 or point.high > 100)
+            assert not point.low < 0
+            assert not point.high > 100
     assert sum(row.standing == "best" for row in found.rows) <= 1
     assert (found.case == "winner") <= (sound[0].standing == "best" if sound else False)
     assert len(row_differences(found.rows, 0)) == len(rows_of(members))
