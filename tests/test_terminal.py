@@ -34,7 +34,7 @@ def experiment(seed: int = 1, dataset: str = "digits") -> Experiment:
 
 @pytest.mark.parametrize("width", [40, 53, 60, 80, 200])
 def test_prose_is_wrapped_between_words_and_paths_stay_whole(width):
-    path = "/home/somebody/my photographs of 2026/runs/digits-mlp-socrates-gamma1.0-seed1-b5645de9"
+    path = "/data/my photographs of 2026/runs/digits-mlp-socrates-gamma1.0-seed1-b5645de9"
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     print_prose(console, f"{PROSE}: {whole(path)} and more", "test set, as trained: ")
     lines = console.file.getvalue().splitlines()

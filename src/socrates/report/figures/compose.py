@@ -143,17 +143,17 @@ def lettered(drawing: Drawing, place: int) -> str:
 
 
 def short_note(note: str) -> str:
-    """Return what must stand in a figure itself of a note: its subject and its last sentence.
+    """Return what must stand in a figure itself of a note: its subject and its second sentence.
 
-    >>> short_note("Laptop scale: 300 images stand in for more. These numbers do not compare.")
-    'Laptop scale: these numbers do not compare.'
+    >>> short_note("Laptop scale: 300 images for more. These do not compare. Idle: CE, a part.")
+    'Laptop scale: these do not compare.'
     """
     sentences = re.split(r"(?<=[.!?]) ", note.strip())
-    subject, colon, _ = sentences[0].partition(": ")
-    if len(sentences) == 1 or not colon:
-        return sentences[-1]
-    last = sentences[-1]
-    return f"{subject}: {last[0].lower()}{last[1:]}"
+    kept = [sentence for sentence in sentences if sentence and not sentence.startswith("Idle: ")]
+    if len(kept) < 2:
+        return "".join(kept)
+    subject, colon, _ = kept[0].partition(": ")
+    return f"{subject}: {kept[1][0].lower()}{kept[1][1:]}" if colon else kept[0]
 
 
 def caption(drawing: Drawing, note: str = "") -> str:
