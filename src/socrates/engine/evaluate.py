@@ -21,9 +21,9 @@ from socrates.scaling.temperature import fit_inverse_temperature
 
 EVAL_BATCH = 512
 COLLAPSED_SHARE = 0.5
-# The columns VS and MS of a run are the paper's maps, of the logits as they are, so that runs of all
-# versions can be compared.
-SCALER_OPTIONS: dict[str, dict[str, str]] = {
+# The columns VS and MS of a run are the paper's maps, of the logits as they are, so that runs of
+# all versions can be compared.
+SCALER_OPTIONS: dict[str, dict[str, Any]] = {
     "vector": {"on": "logits"},
     "matrix": {"on": "logits"},
 }
