@@ -308,9 +308,10 @@ class StructuredScaling(AffineScaling):
     With T the temperature of temperature scaling, n samples and k classes, the objective is mean
     NLL + d k / n (|diag(T A) - 1|^2 + |bias|^2) + m k (k - 1) / n |off-diagonal of T A|^2, m being
     the strength and d = min(m, 1), or m / 10 where that is larger, so that strength infinity is
-    temperature scaling. Strength 1 is structured matrix scaling (Berta et al. 2026, the package
-    probmetrics) without its mixture with a uniform guess. With `structure="diagonal"` only the
-    diagonal is fitted, d = m, and strength 1 is structured vector scaling.
+    temperature scaling. Strength 1 has the penalty of structured matrix scaling (Berta et al. 2026,
+    the package probmetrics), which reads the log-softmax of z / T instead, and mixes the result
+    with a uniform guess; docs/scalers.md has how far the two differ. With `structure="diagonal"`
+    only the diagonal is fitted, d = m, and strength 1 has that of structured vector scaling.
 
     `strength` is a number >= 0, None for no penalty, or "cv" (default): infinity and numbers from
     100 to 0.001 are tried from strong to weak by 5-fold cross-validation on the fit data (1 of the
