@@ -310,7 +310,7 @@ class StructuredScaling(AffineScaling):
     the strength and d = min(m, 1), or m / 10 where that is larger, so that strength infinity is
     temperature scaling. Strength 1 has the penalty of structured matrix scaling (Berta et al. 2026,
     the package probmetrics), which reads the log-softmax of z / T instead, and mixes the result
-    with a uniform guess; docs/scalers.md has how far the two differ. With `structure="diagonal"`
+    with a uniform guess; docs/audit.md has how far the two differ. With `structure="diagonal"`
     only the diagonal is fitted, d = m, and strength 1 has that of structured vector scaling.
 
     `strength` is a number >= 0, None for no penalty, or "cv" (default): infinity and numbers from
