@@ -76,6 +76,8 @@ class RunDisplay:
             case Finished(run=run, already=already):
                 if collapsed := run.summary().get("collapsed"):
                     print_prose(self.console, collapsed, "this run collapsed: ", "bold red")
+                if scaler := run.summary().get("scaler"):
+                    print_prose(self.console, scaler, "scaler kept: ", "")
                 print_prose(self.console, whole(run.directory), f"{already or 'finished'}: ", "")
 
     def start(self, event: Started) -> None:
