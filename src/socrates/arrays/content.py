@@ -89,10 +89,15 @@ def were_half_precision(rows: Array, sums: Array, tolerance: float = ROUNDED_TOL
     return (exact[0] | exact[1]) & near
 
 
-def were_written_with_few_decimals(rows: Array, sums: Array) -> Array:
-    """Return which rows of d decimals sum to 1 within half a unit of the last for each class."""
+def were_written_with_few_decimals(
+    rows: Array, sums: Array, tolerance: float = ROUNDED_TOLERANCE
+) -> Array:
+    """Return which rows of d decimals sum to 1 within half a unit of the last for each class.
+
+    No row may miss 1 by more than the tolerance.
+    """
     matches = np.zeros(len(rows), np.bool_)
-    near = np.flatnonzero(np.abs(sums - 1) <= 1.001 * ROUNDED_TOLERANCE)
+    near = np.flatnonzero(np.abs(sums - 1) <= 1.001 * tolerance)
     wide = rows[near].astype(np.float64)
     epsilon = float(np.finfo(rows.dtype).eps)
     for decimals in _FEW_DECIMALS:
@@ -100,7 +105,7 @@ def were_written_with_few_decimals(rows: Array, sums: Array) -> Array:
         scaled = wide / unit
         off_whole = np.abs(scaled - np.rint(scaled))
         is_whole = np.max(off_whole, axis=1, initial=0) < 2 * epsilon / unit
-        allowed = min(ROUNDED_TOLERANCE, 0.5 * unit * rows.shape[1])
+        allowed = min(tolerance, 0.5 * unit * rows.shape[1])
         matches[near] |= is_whole & (np.abs(sums[near] - 1) <= 1.001 * allowed)
     return matches
 

@@ -6,18 +6,24 @@ would settle it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from socrates.arrays.content import ROUNDED_TOLERANCE
 from socrates.arrays.open import Array
 from socrates.report.words import first_of
 
+from .class_columns import (
+    are_percent,
+    are_probabilities,
+    families,
+    known_family,
+    names_of_classes,
+    number_of,
+)
+from .class_names import truth_of
 from .layout import (
     CONFIDENCE,
     CORRECT,
@@ -34,10 +40,18 @@ from .layout import (
     first_named,
 )
 from .read.columns import Column, Words
+from .refuse import (
+    refuse_confidence,
+    refuse_no_predictions,
+    refuse_one_class,
+    refuse_percent,
+    refuse_probabilities,
+    refuse_without_labels,
+)
+from .true_class import TrueClass, answer_mode, arrays_of, find_labels, has_fractions, words_of
 
 BINARY = ("0", "1")
 MOST_NAMED = 12  # columns in a message
-NEARLY_A_NUMBER = re.compile(r"-?\d*[.,]?\d+ ?%?")
 # `socrates predict` writes this before classes that have the names of its other columns.
 CLASS_PREFIX = "class "
 
@@ -53,7 +67,7 @@ class Hints:
     groups: tuple[str, ...] = ()
     weight: str | None = None
     unknown: bool | None = None
-    labels_apart: bool = False
+    labels_apart: Words | None = None  # where the labels have a file of their own
 
     def check(self, table: Mapping[str, Column]) -> None:
         """Raise unless the file has the columns that are named."""
@@ -74,51 +88,70 @@ def understand(table: Mapping[str, Column], hints: Hints) -> Layout:
     """
     hints.check(table)
     weight = hints.weight or first_named(table, WEIGHT)
-    lists = _arrays_of(table, ndim=2)
-    for name in filter(None, (hints.label, weight, *hints.groups)):
+    lists = arrays_of(table, ndim=2)
+    for name in filter(None, (weight, *hints.groups)):
         if name in lists:
             raise ValueError(f"column {name!r} holds a list in each row, expected one value")
-    may_be_labels = [
-        name for name in table if name not in (*lists, weight) and _may_be_labels(table[name])
-    ]
-    label = hints.label or first_named(may_be_labels, LABEL)
+    true = TrueClass(words=hints.labels_apart)
+    if hints.labels_apart is None:
+        without = {name: column for name, column in table.items() if name != weight}
+        true = find_labels(without, hints.label)
     # A column of answers may be a group, too.
     groups = [name for name in hints.groups if name.lower() not in PREDICTED]
-    others = {name: table[name] for name in table if name not in (*groups, weight, label)}
-    candidates = Candidates(others, hints, labelled=bool(label or hints.labels_apart))
+    apart = (*groups, weight, true.label, *true.one_hot, *true.others)
+    others = {name: table[name] for name in table if name not in apart}
+    candidates = Candidates(others, hints, true.words)
     layout = next(filter(None, (look(candidates) for look in LOOKS)), None)
     if layout is None:
-        _refuse_words(others)
-        raise ValueError(
-            f"no predictions are found in the columns {first_of(table, most=MOST_NAMED)}, expected "
-            "p0, p1, ... or names of classes that sum to 1, or one score p; or confidence with "
-            "correct: name the columns of the classes, columns=['FIRST', 'SECOND'], and say "
-            "kind='logits' if they hold logits"
-        )
-    if not layout.correct and not candidates.labelled:
-        _refuse_without_labels(table)
-    if layout.correct or hints.labels_apart:
-        label = None
-    return replace(layout, label=label, groups=hints.groups, weight=weight)
+        refuse_no_predictions(table, others)
+        raise AssertionError
+    if layout.correct:
+        return replace(layout, groups=hints.groups, weight=weight)
+    if true.words is None:
+        refuse_without_labels(table)
+        raise AssertionError
+    if true.others and not true.must_agree:
+        named = words_of(table[true.others[0]])
+        if all(layout.names.number(word, "name") is not None for word in named.names):
+            true = TrueClass(true.others[0], words=named)
+    assert true.words is not None
+    mode = layout.names.best_mode(true.words.names)
+    if layout.predicted:
+        mode = answer_mode(true, words_of(table[layout.predicted]), layout.predicted)
+    return replace(
+        layout,
+        label=true.label,
+        one_hot=true.one_hot,
+        other_labels=true.others if true.must_agree else (),
+        groups=hints.groups,
+        weight=weight,
+        mode=mode,
+        is_told=bool(hints.classes),
+    )
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The columns that may hold predictions, and what the user says about them."""
+    """The columns that may hold predictions, what the user says about them, and the labels."""
 
     table: Mapping[str, Column]
     hints: Hints
-    labelled: bool
+    labels: Words | None
 
     @cached_property
     def numbers(self) -> dict[str, Array]:
         """Return the columns of one number per row."""
-        return _arrays_of(self.table, ndim=1)
+        return arrays_of(self.table, ndim=1)
 
     @cached_property
     def lists(self) -> dict[str, Array]:
         """Return the columns of several numbers per row."""
-        return _arrays_of(self.table, ndim=2)
+        return arrays_of(self.table, ndim=2)
+
+    @property
+    def label_names(self) -> Sequence[str]:
+        """Return the labels that were seen."""
+        return () if self.labels is None else self.labels.names
 
     def kinds(self) -> list[ContentKind]:
         """Return the kinds of values of classes that are possible."""
@@ -130,7 +163,7 @@ class Candidates:
 
     def sum_to_1(self, names: Sequence[str], unknown: str | None = None) -> bool:
         """Return whether most rows of these columns are probabilities, alone or with unknown."""
-        if len(names) > 1 and np.mean(_are_probabilities(self.values(names))) > 0.5:
+        if len(names) > 1 and np.mean(are_probabilities(self.values(names))) > 0.5:
             return True
         return unknown is not None and self.sum_to_1([*names, unknown])
 
@@ -167,6 +200,10 @@ def _list_by_name(candidates: Candidates) -> Layout | None:
     for kind in candidates.kinds():
         if name := first_named(candidates.lists, VALUES[kind]):
             return _of_list(candidates, kind, name)
+    if candidates.hints.kind != "confidence":
+        if name := first_named(candidates.lists, PREDICTED):
+            values = candidates.lists[name]
+            return _of_list(candidates, candidates.hints.kind or _kind_by_values(values), name)
     return None
 
 
@@ -189,7 +226,12 @@ def _of_list(candidates: Candidates, kind: ContentKind, name: str) -> Layout:
 
     Unknown is its last entry if the user says so, or if the names of the classes leave one over.
     """
-    width = candidates.lists[name].shape[1]
+    values = candidates.lists[name]
+    if kind == "logits" and candidates.hints.kind is None:
+        refuse_probabilities([name], values)
+    if kind == "probabilities":
+        refuse_percent([name], values)
+    width = values.shape[1]
     names = candidates.hints.classes
     unknown = candidates.hints.unknown
     if unknown is None:
@@ -203,23 +245,39 @@ def _column_of_each_class(candidates: Candidates) -> Layout | None:
     unknown = first_named(candidates.numbers, UNKNOWN)
     for kind in candidates.kinds():
         matches = [OF_A_CLASS[kind].fullmatch(name) for name in candidates.numbers]
-        numbered = {match[0]: int(match[1]) for match in matches if match and match[1]}
         worded = [match[0] for match in matches if match and match[2]]
         unknown = next((name for name in worded if class_of(name).lower() in UNKNOWN), unknown)
-        if len(numbered) > 1:
-            columns = sorted(numbered, key=numbered.__getitem__)
-            for number, following in pairwise(sorted(numbered.values())):
-                if following > number + 1:
-                    raise ValueError(
-                        f"there are columns {columns[0]} to {columns[-1]}, but none of class "
-                        f"{number + 1}"
-                    )
+        if columns := known_family([*candidates.numbers], kind):
             return _of_columns(candidates, kind, columns, unknown)
         worded = [name for name in worded if name != unknown]
+        if len(worded) > 1 and families(worded) == [sorted(worded, key=number_of)]:
+            continue  # prob_class_0, prob_class_1, ...: the numbers are the classes
         is_fit = kind == "logits" or candidates.sum_to_1(worded, unknown)
         if len(worded) > 1 and is_fit:
             return _of_columns(candidates, kind, worded, unknown)
     return None
+
+
+def _family_of_any_prefix(candidates: Candidates) -> Layout | None:
+    """Look for class_0, class_1, ... or X1, X2, ..., whose rows sum to 1."""
+    kind = candidates.hints.kind
+    if kind == "confidence":
+        return None
+    unknown = first_named(candidates.numbers, UNKNOWN)
+    found: list[list[str]] = []
+    for family in families([name for name in candidates.numbers if name != unknown]):
+        fits = kind == "logits" or candidates.sum_to_1(family, unknown)
+        if fits and (candidates.values(family) % 1 > 0).any():
+            found.append(family)
+    if not found:
+        return None
+    if len(found) > 1:
+        both = " and ".join(f"{family[0]} to {family[-1]}" for family in found[:2])
+        raise ValueError(
+            f"the columns {both} may both hold predictions: name those of the classes, "
+            "columns=['FIRST', 'SECOND']"
+        )
+    return _of_columns(candidates, kind or "probabilities", found[0], unknown)
 
 
 def _called_as_classes(candidates: Candidates) -> Layout | None:
@@ -236,8 +294,27 @@ def _called_as_classes(candidates: Candidates) -> Layout | None:
     if kind == "logits":
         return _of_columns(candidates, "logits", names, unknown)
     if candidates.sum_to_1(names, unknown):
-        return _of_columns(candidates, "probabilities", names, unknown)
+        return _of_columns(candidates, "probabilities", _with_zeros(candidates, names), unknown)
+    # Among other numbers: those that have the names of the labels.
+    labels = {word.casefold() for word in candidates.label_names}
+    called = [name for name in names if name.casefold() in labels]
+    if len(called) == len(labels) and candidates.sum_to_1(called, unknown):
+        return _of_columns(candidates, "probabilities", called, unknown)
     return None
+
+
+def _with_zeros(candidates: Candidates, names: Sequence[str]) -> list[str]:
+    """Return columns of classes with those that are named after a label and hold 0 alone so far.
+
+    A column that is written as 0 in the first rows is one of whole numbers.
+    """
+    labels = {word.casefold() for word in candidates.label_names}
+    columns: list[str] = []
+    for name, column in candidates.numbers.items():
+        is_zero = column.dtype.kind in "iu" and not column.any() and name.casefold() in labels
+        if name in names or is_zero:
+            columns.append(name)
+    return columns
 
 
 def _confidence(candidates: Candidates) -> Layout | None:
@@ -251,7 +328,10 @@ def _confidence(candidates: Candidates) -> Layout | None:
     if correct := first_named(candidates.table, CORRECT):
         return Layout("confidence", (confidence,), correct=correct)
     predicted = first_named(candidates.table, PREDICTED)
-    if predicted and candidates.labelled:
+    if hints.label is not None and predicted is None:
+        # What a pipeline calls its label is its answer, where the user names another column.
+        predicted = first_named(candidates.table, LABEL)
+    if predicted and candidates.labels is not None:
         return Layout("confidence", (confidence,), predicted=predicted)
     return None
 
@@ -267,23 +347,47 @@ def _score(candidates: Candidates) -> Layout | None:
         if name is None:
             continue
         answers = first_named(candidates.table, PREDICTED)
-        if candidates.hints.kind is None and kind == "probabilities" and answers:
-            _refuse_confidence(name, candidates.numbers[name], answers)
+        if candidates.hints.kind is None and kind == "probabilities":
+            refuse_confidence(name, candidates.numbers[name], answers, candidates.labels)
         return _one_score(candidates, kind, name)
+    return _score_of_a_name(candidates) or _score_as_answer(candidates)
+
+
+def _score_of_a_name(candidates: Candidates) -> Layout | None:
+    """Look for one column such as prob_yes, the probability of one of two labels."""
+    matches = map(OF_A_CLASS["probabilities"].fullmatch, candidates.numbers)
+    named = [(match[0], match[2]) for match in matches if match and match[2]]
+    if len(named) != 1 or candidates.hints.kind not in (None, "probabilities"):
+        return None
+    column, name = named[0]
+    labels = [*candidates.label_names]
+    same = [label for label in labels if label.casefold() == name.casefold()]
+    if len(labels) == 2 and len(same) == 1:
+        others = [label for label in labels if label != same[0]]
+        return Layout("probabilities", (column,), (others[0], same[0]), is_score=True)
+    if truth_of(name) != 0 and {*map(truth_of, labels)} <= {0, 1}:
+        return _one_score(candidates, "probabilities", column)
     return None
 
 
-def _refuse_confidence(name: str, scores: Array, answers: str) -> None:
-    """Raise if scores beside answers look like the confidence in them."""
-    if not (scores < 0.5).any():
-        raise ValueError(
-            f"{name} is never below 0.5, and {answers} holds answers: is it the confidence in "
-            f"them? Say kind='confidence' with columns=[{name!r}] if so, kind='probabilities' if "
-            "it is that of class 1"
-        )
+def _score_as_answer(candidates: Candidates) -> Layout | None:
+    """Look for fractions where answers would be, as Keras and xgboost return them."""
+    name = first_named(candidates.numbers, PREDICTED)
+    if name is None or candidates.hints.kind not in (None, "probabilities"):
+        return None
+    scores = candidates.numbers[name]
+    if not has_fractions(scores) or not np.mean((scores >= 0) & (scores <= 1)) > 0.5:
+        return None
+    refuse_confidence(name, scores, None, candidates.labels)
+    return _one_score(candidates, "probabilities", name)
 
 
 def _one_score(candidates: Candidates, kind: ContentKind, name: str) -> Layout:
+    scores = candidates.numbers[name]
+    if candidates.hints.kind is None:
+        refuse_one_class(name, scores)
+        if kind == "logits":
+            refuse_probabilities([name], scores[:, None])
     classes = _class_names(candidates, BINARY, unknown=False)
     return Layout(kind, (name,), classes, is_score=True)
 
@@ -295,16 +399,30 @@ def _of_columns(
 
     A column of belief in unknown belongs to them unless they sum to 1 without it.
     """
+    if kind == "logits" and candidates.hints.kind is None:
+        refuse_probabilities(names, candidates.values(names))
+    if kind == "probabilities":
+        refuse_percent(names, candidates.values(names))
     has_unknown = bool(candidates.hints.unknown)
     columns = tuple(names)
     if unknown is not None and candidates.hints.unknown is not False:
         has_unknown = has_unknown or kind == "logits" or not candidates.sum_to_1(names)
         if has_unknown:
             columns = (*names, unknown)
-    classes = tuple(class_of(name) for name in columns)
-    if all(name.startswith(CLASS_PREFIX) for name in names):
-        classes = tuple(name.removeprefix(CLASS_PREFIX) for name in classes)
+    classes = _called(columns[: len(names)], candidates.label_names)
+    if len(columns) > len(names):
+        classes = (*classes, class_of(columns[-1]))
     return Layout(kind, columns, _class_names(candidates, classes, has_unknown), has_unknown)
+
+
+def _called(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the classes that columns are named after."""
+    if [sorted(names, key=number_of)] == families(names):
+        return tuple(str(number_of(name)) for name in names)
+    classes = tuple(class_of(name) for name in names)
+    if all(name.startswith(CLASS_PREFIX) for name in names):
+        return tuple(name.removeprefix(CLASS_PREFIX) for name in names)
+    return names_of_classes(classes, labels)
 
 
 def _class_names(
@@ -326,7 +444,7 @@ def _class_names(
 
 def _kind_by_values(values: Array) -> ContentKind:
     """Return what rows of values are if their names do not say."""
-    if np.mean(_are_probabilities(values)) > 0.5:
+    if np.mean(are_probabilities(values)) > 0.5:
         return "probabilities"
     if np.nanmin(values, initial=0) < 0:
         return "logits"
@@ -334,8 +452,9 @@ def _kind_by_values(values: Array) -> ContentKind:
     if not len(finite):
         return "probabilities"  # whatever they are, no row is good
     total = np.median(finite.sum(axis=1))
+    percent = " (are they percent? Divide them by 100)" if are_percent(values) else ""
     raise ValueError(
-        f"the rows sum to {total:.4g} and none of their values is negative, expected "
+        f"the rows sum to {total:.4g}{percent} and none of their values is negative, expected "
         "probabilities that sum to 1, or logits: say kind='logits' if they are logits, or divide "
         "each row by its sum"
     )
@@ -345,54 +464,12 @@ def _kind_of_scores(values: Array) -> ContentKind:
     return "probabilities" if np.mean((values >= 0) & (values <= 1)) > 0.5 else "logits"
 
 
-def _are_probabilities(values: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return (np.abs(values.sum(axis=1) - 1) <= ROUNDED_TOLERANCE) & (values.min(axis=1) >= 0)
-
-
-def _refuse_words(table: Mapping[str, Column]) -> None:
-    """Raise if numbers are written in a way that makes them words, such as 12.5% or 0,125."""
-    for name, column in table.items():
-        example = column.names[0] if isinstance(column, Words) and column.names else ""
-        if NEARLY_A_NUMBER.fullmatch(example):
-            raise ValueError(
-                f"column {name!r} holds words such as {example!r}, expected numbers: with a "
-                "decimal point, and shares instead of percentages"
-            )
-
-
-def _refuse_without_labels(table: Mapping[str, Column]) -> None:
-    columns = first_of(table, most=MOST_NAMED)
-    odd = first_named(table, LABEL)
-    but = f" ({odd} holds lists or fractions, not one class per row)" if odd else ""
-    raise ValueError(
-        f"no labels are found in the columns {columns}{but}, expected {', '.join(LABEL)}: name the "
-        "column, label_column='NAME', or pass a file of labels, labels='FILE'"
-    )
-
-
-def _arrays_of(table: Mapping[str, Column], ndim: int) -> dict[str, Array]:
-    """Return the columns of numbers that have this many dimensions."""
-    return {
-        name: column
-        for name, column in table.items()
-        if not isinstance(column, Words) and column.ndim == ndim
-    }
-
-
-def _may_be_labels(column: Column) -> bool:
-    """Return whether a column holds names or whole numbers, one per row."""
-    if isinstance(column, Words) or column.dtype.kind != "f":
-        return True
-    numbers = column[~np.isnan(column)]
-    return bool((np.floor(numbers) == numbers).all())
-
-
 # In this order: the first that finds predictions has understood the file.
 LOOKS = (
     _named_columns,
     _list_by_name,
     _column_of_each_class,
+    _family_of_any_prefix,
     _called_as_classes,
     _confidence,
     _score,
