@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from prediction_layouts import LAYOUTS, SavedFile
@@ -17,18 +15,7 @@ def measured(layout: SavedFile, folder):
     return measure(open_predictions(path, **options))
 
 
-NOT_YET: set[str] = set()
-MARKED = [
-    pytest.param(
-        layout,
-        id=layout.name,
-        marks=pytest.mark.xfail(strict=True) if layout.name in NOT_YET else (),
-    )
-    for layout in LAYOUTS
-]
-
-
-@pytest.mark.parametrize("layout", MARKED)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
 def test_a_layout_is_read_rightly_or_refused(tmp_path, layout):
     if layout.accuracy is None:
         with pytest.raises(ValueError, match="(?i)" + layout.word):

@@ -143,6 +143,11 @@ def _other_readings(layout: Layout) -> Iterator[tuple[str, Array]]:
     if layout.mode == "name" and not names.are_numbers and not layout.is_score:
         return
     classes = np.arange(count)
+    if not names.are_numbers and count > 2:
+        yield (
+            "labels number the names in alphabetical order",
+            np.array(alphabetical(layout.classes)),
+        )
     yield "the classes are reversed", classes[::-1]
     yield "labels count from 1 (shifted by one)", classes - 1
     yield "labels are shifted by one", np.where(classes + 1 < count, classes + 1, -1)
@@ -150,11 +155,6 @@ def _other_readings(layout: Layout) -> Iterator[tuple[str, Array]]:
         order = sorted(range(count), key=str)
         yield "the columns are in the order of text (0, 1, 10, 2, ...)", np.argsort(order)
         yield "the labels are in the order of text (0, 1, 10, 2, ...)", np.array(order)
-    if not names.are_numbers:
-        yield (
-            "labels number the names in alphabetical order",
-            np.array(alphabetical(layout.classes)),
-        )
 
 
 def _mean_by_class(right: Array, labels: Array) -> float:

@@ -142,15 +142,16 @@ def read_labels(path: Path) -> LabelFile:
     label, hot = _label_columns(path, rest)
     numbers = [*hot]
     words = [*known, *([] if label is None else [label])]
-    columns: dict[str, list[Words]] = {name: [] for name in (*known, "")}
+    columns: dict[str, list[Words]] = {name: [] for name in known}
+    labels: list[Words] = []
     for batch in _whole(path, reader, numbers, words):
         for name in known:
             columns[name].append(words_of(batch.columns[name]))
-        columns[""].append(
+        labels.append(
             words_of(batch.columns[label]) if label else one_hot_words(batch.columns, hot)
         )
-    joined = {name: Words.joined(parts) for name, parts in columns.items()}
-    return LabelFile(path, joined.pop(""), joined)
+    ids = {name: Words.joined(parts) for name, parts in columns.items()}
+    return LabelFile(path, Words.joined(labels), ids)
 
 
 def _label_columns(path: Path, table: Mapping[str, Column]) -> tuple[str | None, tuple[str, ...]]:

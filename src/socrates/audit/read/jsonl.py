@@ -89,7 +89,7 @@ def row_of(value: Any) -> dict[str, Any] | None:
     """Return a value as a row of columns, None if it is none; a bare list is a column unnamed."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, list) and value:
+    if isinstance(value, list) and len(value) > 1:
         is_numbers = all(isinstance(entry, int | float) for entry in value)
         if is_numbers or as_mapping(value) is not None:
             return {UNNAMED: value}
