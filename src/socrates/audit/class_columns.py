@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -86,7 +85,9 @@ def without_prefix(names: Sequence[str]) -> tuple[str, ...]:
     >>> without_prefix(["score_cat", "score_dog"]), without_prefix(["P(cat)", "P(dog)"])
     (('cat', 'dog'), ('cat', 'dog'))
     """
-    prefix = os.path.commonprefix(list(names))
+    # What the first and the last in the alphabet share, all do.
+    shared = [left == right for left, right in zip(min(names), max(names), strict=False)]
+    prefix = names[0][: [*shared, False].index(False)]
     cut = max((prefix.rfind(mark) for mark in _SEPARATORS), default=-1) + 1
     ends = 1 if cut and all(name.endswith((")", "]")) for name in names) else 0
     stripped = tuple(name[cut : len(name) - ends] for name in names)

@@ -12,22 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from socrates.arrays.content import number_word, truth_of
+
 LabelMode = Literal["name", "meaning", "place"]
 MODES: tuple[LabelMode, ...] = ("name", "meaning", "place")
-TRUTH = {"0": 0, "false": 0, "no": 0, "neg": 0, "negative": 0}
-TRUTH |= {"1": 1, "true": 1, "yes": 1, "pos": 1, "positive": 1}
 BOOLEANS = {"false": 0, "true": 1, "no": 0, "yes": 1}
-_WHOLE = re.compile(r"([+-]?)0*(\d+?)(?:\.0+)?")
-
-
-def number_word(word: str) -> str:
-    """Return a whole number without what may be written around it, other words as they are.
-
-    >>> number_word("02"), number_word("2.0"), number_word("two")
-    ('2', '2', 'two')
-    """
-    match = _WHOLE.fullmatch(word)
-    return f"{'-' if match[1] == '-' else ''}{match[2]}" if match else word
 
 
 def _without_case(word: str) -> str:
@@ -40,15 +29,6 @@ def _as_in_r(word: str) -> str:
 
 
 FOLDS = (str, number_word, _without_case, _as_in_r)
-
-
-def truth_of(word: str) -> int | None:
-    """Return 1 for a word that means yes, 0 for no, None for others.
-
-    >>> truth_of("TRUE"), truth_of("No"), truth_of("cat")
-    (1, 0, None)
-    """
-    return TRUTH.get(_without_case(word))
 
 
 @dataclass(frozen=True)

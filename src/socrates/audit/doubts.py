@@ -124,14 +124,10 @@ def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
         )
         if is_far and _is_sure(int((other & ~right).sum()), int((right & ~other).sum())):
             raise ValueError(
-                f"{file.path}, read as {layout.words}: {right.mean():.1%} of the answers are right, "
-                f"but {other.mean():.1%} if {words}. Name the classes in the order of the columns, "
-                f"as the labels call them, classes={_example(layout)}"
+                f"{file.path}, read as {layout.words}: {right.mean():.1%} of the answers are "
+                f"right, but {other.mean():.1%} if {words}. Name the classes in the order of the "
+                f"columns, as the labels call them, classes={[*layout.classes[:3]]}"
             )
-
-
-def _example(layout: Layout) -> list[str]:
-    return list(layout.classes[:3])
 
 
 def _other_readings(layout: Layout) -> Iterator[tuple[str, Array]]:

@@ -99,6 +99,7 @@ ID = (
 UNNAMED_INDEX = ("", "unnamed: 0", "__index_level_0__")
 CORRECT = ("correct", "is_correct")
 CONFIDENCE = ("confidence", "conf", "max_prob")
+BINARY = ("0", "1")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)
 PROBABILITIES = (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from socrates.arrays.content import ROW_SUM_TOLERANCE
+from socrates.arrays.content import ROW_SUM_TOLERANCE, truth_of
 from socrates.arrays.open import Array
 
-from .class_names import truth_of
+from .candidates import Hints
 from .faults import (
     FAULTS,
     NAMED,
@@ -25,13 +25,13 @@ from .faults import (
     faults_of,
 )
 from .label_file import Labels, one_hot_words, pair_labels, read_labels
-from .layout import ContentKind, Layout
+from .layout import BINARY, ContentKind, Layout
 from .read import FilePart, FileRows, Reader, open_file, suffix_of
 from .read.columns import MISSING, Column, Words
 from .read.reader import UNNAMED
 from .rows import PredictionRows
 from .true_class import agree, fold, refuse_differing, words_of
-from .understand import BINARY, Hints, understand
+from .understand import understand
 
 CORRECTNESS = Layout("confidence", (), BINARY, mode="meaning")
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from socrates.arrays.content import number_word, truth_of
 from socrates.arrays.open import Array
 
 from .class_columns import is_one_hot, one_hot_columns
-from .class_names import LabelMode, number_word, truth_of
+from .class_names import LabelMode
 from .layout import LABEL, class_of
 from .read.columns import MISSING, Column, Words
 
