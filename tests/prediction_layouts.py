@@ -741,6 +741,227 @@ def _index_of_a_split(folder: Path) -> Path:
     return folder / "y.csv"
 
 
+# Other habits: of R, CatBoost, H2O, transformers; and honest files of bad models.
+big_p, big_y = model(3000, 3, seed=11)
+o = np.argsort(big_y, kind="stable")
+read(
+    "sorted by label names",
+    csv(columns(big_p[o], PETS, label=PETS[big_y[o]])),
+    share_right(big_p, big_y),
+)
+read(
+    "sorted by label p",
+    csv(numbered(big_p[o], "p") | {"label": big_y[o]}),
+    share_right(big_p, big_y),
+)
+read(
+    "sorted text-head",
+    csv(as_text(numbered(P11, "class_")) | {"label": np.sort(Y11) * 0 + Y11}),
+    A11,
+)
+read("jsonl bools", lines(records(columns(P2[:, ::-1], ["True", "False"], label=(Y2 == 1)))), A2)
+read("npz y_true y_pred y_prob", npz(y_true=Y3, y_pred=ANSWER, y_prob=P3), A3)
+read("HF trainer", npz(predictions=np.log(P3) + 1, label_ids=Y3), A3)
+read("sklearn full", csv(columns(P3, ["0", "1", "2"]) | {"y_true": Y3, "y_pred": ANSWER}), A3)
+read(
+    "caret",
+    csv(
+        {"pred": PETS[ANSWER], "obs": PETS[Y3]}
+        | columns(P3, PETS)
+        | {"rowIndex": np.arange(240) + 1}
+    ),
+    A3,
+)
+read(
+    "tidymodels",
+    csv(
+        {"truth": PETS[Y3]}
+        | columns(P3, [f".pred_{p}" for p in PETS])
+        | {".pred_class": PETS[ANSWER]}
+    ),
+    A3,
+)
+read(
+    "tidymodels 2",
+    csv(
+        {"truth": YES[Y2]}
+        | columns(P2[:, ::-1], [".pred_yes", ".pred_no"])
+        | {".pred_class": YES[P2.argmax(1)]}
+    ),
+    A2,
+)
+read(
+    "catboost",
+    csv(
+        numbered(P3, "Probability:Class=")
+        | numbered(np.log(P3), "RawFormulaVal:Class=")
+        | {"label": Y3}
+    ),
+    A3,
+)
+read(
+    "catboost names",
+    csv(columns(P3, [f"Probability:Class={p}" for p in PETS]) | {"label": PETS[Y3]}),
+    A3,
+)
+read("h2o", csv({"predict": ANSWER} | numbered(P3, "p") | {"label": Y3}), A3)
+read("h2o names", csv({"predict": PETS[ANSWER]} | columns(P3, PETS) | {"y": PETS[Y3]}), A3)
+read(
+    "LABEL_ both",
+    lines([{"scores": r, "label": f"LABEL_{y}"} for r, y in zip(CODED, Y3, strict=True)]),
+    A3,
+)
+read(
+    "class_3 vs prob_class_3",
+    csv(numbered(P3, "prob_class_") | {"label": [f"class_{y}" for y in Y3]}),
+    A3,
+)
+read("outputs targets", npz(outputs=np.log(P3), targets=Y3), A3)
+read("id floats", csv({"id": np.arange(240) * 1.0} | columns(P3, PETS, label=PETS[Y3])), A3)
+read("age", csv({"age": np.arange(240) % 70 + 0.5} | columns(P3, PETS, label=PETS[Y3])), A3)
+RANDOM = np.random.default_rng(5)
+yb = RANDOM.integers(0, 2, 400)
+sb = RANDOM.random(400)
+read("binary at chance", csv({"label": yb, "score": sb}), float(((sb > 0.5) == yb).mean()))
+yc = RANDOM.integers(0, 10, 300)
+read("multi at chance", csv(numbered(P10, "p") | {"label": yc}), share_right(P10, yc))
+rare = RANDOM.beta(0.5, 20, 2000)
+yr = (RANDOM.random(2000) < rare).astype(int)
+read("rare legit", csv({"label": yr, "score": rare}), float(((rare > 0.5) == yr).mean()))
+over = np.clip(rare * 6 + 0.3, 0, 1)
+read("rare overly positive", csv({"label": yr, "score": over}), float(((over > 0.5) == yr).mean()))
+read(
+    "one class labels",
+    csv(numbered(P3, "p") | {"label": np.zeros(240, int)}),
+    share_right(P3, 0 * Y3),
+)
+read("neg,neutral,pos", csv(columns(P3, ["negative", "neutral", "positive"], label=Y3)), A3)
+refused("-1,0,1", csv(columns(P3, ["negative", "neutral", "positive"], label=Y3 - 1)), "class")
+read(
+    "neg/pos words",
+    csv(columns(P2[:, ::-1], ["pos", "neg"], label=np.array(["negative", "positive"])[Y2])),
+    A2,
+)
+read("X1 X2 labels 1 2", csv(numbered(P2, "X", 1) | {"label": Y2 + 1}), A2)
+read("p0 p1 bool", csv(numbered(P2, "p") | {"label": Y2 == 1}), A2)
+read("1,0 cols ints", csv(columns(P2[:, ::-1], ["1", "0"], label=Y2)), A2)
+refused("spark text", csv({"label": Y2, "probability": [str(r) for r in P2.tolist()]}), "text")
+refused(
+    "percent ints", csv(columns((100 * P3).round().astype(int), PETS, label=PETS[Y3])), "percent"
+)
+refused(
+    "percent ints p", csv(numbered((100 * P3).round().astype(int), "p") | {"label": Y3}), "percent"
+)
+refused("score 0..100", csv({"label": Y2, "score": (100 * S2).round().astype(int)}), "percent")
+read("labels json list", beside(npy(P3), text(json.dumps(Y3.tolist()), "y.json")), A3)
+read(
+    "path vs filename",
+    beside(csv({"path": IDS} | numbered(P3, "p")), csv(shuffled({"filename": IDS, "label": Y3}))),
+    A3,
+)
+refused(
+    "path vs filename partly",
+    beside(
+        csv({"path": IDS} | numbered(P3, "p")),
+        csv(shuffled({"filename": np.r_[["z"], IDS[1:]], "label": Y3})),
+    ),
+    "id",
+)
+read(
+    "id here name there",
+    beside(csv({"id": np.arange(240)} | numbered(P3, "p")), csv({"filename": IDS, "label": Y3})),
+    A3,
+)
+read(
+    "R quoted",
+    text(
+        '"","X1","X2","X3","label"\n'
+        + "\n".join(
+            f'"{i + 1}",{p[0]},{p[1]},{p[2]},"{y + 1}"'
+            for i, (p, y) in enumerate(zip(P3, Y3, strict=True))
+        )
+    ),
+    A3,
+)
+read("log_probs", npz(log_probs=np.log(P3), labels=Y3), A3)
+read("log_softmax cols", csv(numbered(np.log(P3), "log_softmax_") | {"label": Y3}), A3)
+read(
+    "float32 4 digits",
+    csv(numbered(P10.round(4), "p") | {"label": Y10}),
+    share_right(P10.round(4), Y10),
+)
+refused("confidence and label", csv(C3 | {"label": Y3}), "predic|answer")
+refused(
+    "prob + pred 10", csv({"label": Y10, "pred": P10.argmax(1), "prob": P10.max(1)}), "confidence"
+)
+read("hard 0/1", csv(numbered(np.eye(3)[ANSWER], "p") | {"label": Y3}), A3)
+read(
+    "n parquet null label",
+    table(
+        numbered(P3, "p")
+        | {"label": arrow.array([None if i == 5 else int(y) for i, y in enumerate(Y3)])}
+    ),
+    float(np.delete(ANSWER == Y3, 5).mean()),
+    1,
+)
+refused(
+    "text labels ids mismatch",
+    beside(csv(PREDICTED), csv({"id": IDS[::-1][:200], "label": Y3[:200]})),
+    "id",
+)
+read("id ok same", beside(csv(PREDICTED), csv({"id": IDS, "label": Y3})), A3)
+read("categories label order", csv(columns(P3, PETS, label=pd.Categorical(PETS[Y3]))), A3)
+read("softmax_cat", csv(columns(P3, ["Prob_Cat", "Prob_Dog", "Prob_Bird"], Label=PETS[Y3])), A3)
+read("prob_1 & prob_0 reversed", csv(columns(P2[:, ::-1], ["prob_1", "prob_0"], y_true=Y2)), A2)
+read("pos only", csv({"label": np.array(["neg", "pos"])[Y2], "prob_pos": S2}), A2)
+read("prob_spam 0/1", csv({"label": Y2, "prob_spam": S2}), A2)
+refused("prob_ham 0/1 where 1=spam", csv({"label": Y2, "prob_ham": 1 - S2}), "revers")
+read("conf correct words", csv(C3 | {"correct": np.where(Y3 == ANSWER, "True", "False")}), A3)
+read(
+    "max_prob pred label str",
+    lines(records({"max_prob": P3.max(1), "predicted": PETS[ANSWER], "label": PETS[Y3]})),
+    A3,
+)
+read(
+    "y_pred probs + y_pred_class",
+    csv({"y_true": Y2, "y_pred": S2, "y_pred_class": (S2 > 0.5) * 1}),
+    A2,
+)
+read("0_prob", csv(columns(P3, ["0_prob", "1_prob", "2_prob"], label=Y3)), A3)
+read("class0_prob", csv(columns(P3, ["class0_prob", "class1_prob", "class2_prob"], label=Y3)), A3)
+read("cat_prob", csv(columns(P3, [f"{p}_prob" for p in PETS], label=PETS[Y3])), A3)
+read("cat_score ints", csv(columns(P3, [f"{p}_score" for p in PETS], label=Y3)), A3)
+read("feather names", feather, A3)
+read(
+    "digits as names sorted text no label prefix",
+    lines(
+        [
+            {"label": int(y), "probs": {str(k): float(p[k]) for k in sorted(range(11), key=str)}}
+            for p, y in zip(P11, Y11, strict=True)
+        ]
+    ),
+    A11,
+)
+read("nullable", table({"label": pd.array(Y3, dtype="Int64").to_numpy(), **numbered(P3, "p")}), A3)
+read("bool score", csv({"is_fraud": Y2 == 1, "score": S2, "y": Y2}), A2)
+read("yes/no conf", csv({"confidence": P2.max(1), "label": YES[Y2], "pred": YES[P2.argmax(1)]}), A2)
+read("y/n single", csv(columns(P2[:, ::-1], ["y", "n"], label=np.array(["n", "y"])[Y2])), A2)
+read(
+    "names digits one",
+    csv(columns(P3, ["1-10", "11-20", "21-30"], label=np.array(["1-10", "11-20", "21-30"])[Y3])),
+    A3,
+)
+read("grades", csv(columns(P3, ["G1", "G2", "G3"], label=np.array(["G1", "G2", "G3"])[Y3])), A3)
+read("stage 1..3 ints", csv(columns(P3, ["stage1", "stage2", "stage3"], label=Y3 + 1)), A3)
+read(
+    "mixed G",
+    csv(columns(P3, ["T1", "T2", "normal"], label=np.array(["T1", "T2", "normal"])[Y3])),
+    A3,
+)
+read(
+    "years", csv(columns(P3, ["1990", "2000", "2010"], label=np.array([1990, 2000, 2010])[Y3])), A3
+)
+
 # Formats that are not read.
 for name in ("p.pkl", "p.csv.zip", "p.pt", "p.xls", "p.rds"):
     refused(f"format {name}", text(b"\x80\x04.", name), "format")

@@ -28,8 +28,10 @@ _FEW_DECIMALS = range(2, 6)
 _FEW_ROWS = 20
 _STANDARD = 1e-6  # how near to 0 and 1 the mean and the spread of standardized columns are
 _WHOLE = re.compile(r"([+-]?)0*(\d+?)(?:\.0+)?")
-_TRUTH = {"0": 0, "false": 0, "no": 0, "neg": 0, "negative": 0}
-_TRUTH |= {"1": 1, "true": 1, "yes": 1, "pos": 1, "positive": 1}
+_TRUTH = {
+    **dict.fromkeys(("0", "false", "no", "neg", "negative"), 0),
+    **dict.fromkeys(("1", "true", "yes", "pos", "positive"), 1),
+}
 
 
 def seem_probabilities(rows: Tensor) -> bool:

@@ -80,18 +80,26 @@ def known_family(names: Sequence[str], kind: ContentKind) -> list[str]:
 
 
 def without_prefix(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names without what all of them begin with, up to a mark, and end with.
+    """Return names without what all of them begin with, up to a mark, and end with, from a mark.
 
     >>> without_prefix(["score_cat", "score_dog"]), without_prefix(["P(cat)", "P(dog)"])
     (('cat', 'dog'), ('cat', 'dog'))
+    >>> without_prefix(["cat_prob", "dog_prob"])
+    ('cat', 'dog')
     """
-    # What the first and the last in the alphabet share, all do.
-    shared = [left == right for left, right in zip(min(names), max(names), strict=False)]
-    prefix = names[0][: [*shared, False].index(False)]
+    prefix = _shared(names)
     cut = max((prefix.rfind(mark) for mark in _SEPARATORS), default=-1) + 1
-    ends = 1 if cut and all(name.endswith((")", "]")) for name in names) else 0
+    suffix = _shared([name[::-1] for name in names])[::-1]
+    marks = [suffix.find(mark) for mark in (*_SEPARATORS, ")", "]") if mark in suffix]
+    ends = len(suffix) - min(marks) if marks else 0
     stripped = tuple(name[cut : len(name) - ends] for name in names)
     return stripped if len(names) > 1 and all(stripped) else tuple(names)
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Return what all names begin with: what the first and the last in the alphabet share."""
+    shared = [left == right for left, right in zip(min(names), max(names), strict=False)]
+    return names[0][: [*shared, False].index(False)]
 
 
 def names_of_classes(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from socrates.arrays.content import number_word, truth_of
 
 LabelMode = Literal["name", "meaning", "place"]
 MODES: tuple[LabelMode, ...] = ("name", "meaning", "place")
+_MARK = re.compile(r"[_ .:(=-]")
 BOOLEANS = {"false": 0, "true": 1, "no": 0, "yes": 1}
 
 
@@ -54,6 +55,17 @@ class ClassNames:
         return tables
 
     @cached_property
+    def _endings(self) -> dict[str, int]:
+        """Return the place of each column by what follows one of the marks in its name."""
+        places: dict[str, int] = {}
+        for place, name in enumerate(self.others):
+            for mark in _MARK.finditer(name):
+                ending = _without_case(name[mark.end() :].rstrip(")]"))
+                if places.setdefault(ending, place) != place:
+                    places[ending] = -1
+        return places
+
+    @cached_property
     def are_numbers(self) -> bool:
         """Return whether every class has a number for a name."""
         return all(number_word(name).lstrip("-").isdecimal() for name in self.names)
@@ -72,7 +84,8 @@ class ClassNames:
                 place = table.get(fold(word))
                 if place is not None:
                     return place
-            return None
+            ending = self._endings.get(_without_case(word), -1)
+            return None if ending < 0 else ending
         if mode == "meaning":
             truth = truth_of(word)
             return None if truth is None else self.truths.get(truth)

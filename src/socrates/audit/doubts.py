@@ -18,6 +18,7 @@ from .predictions import PredictionFile
 FEW_PERCENT = 0.03  # of the labels may be none of the classes
 FAR_BETTER = 0.2  # of the accuracy
 BETTER = 0.1  # where this reading is no better than chance
+SOME_ROWS = 20_000
 SURE = 0.001  # the largest p-value of a sign test
 
 
@@ -112,12 +113,11 @@ def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
     layout = file.layout
     if layout.kind == "confidence" or layout.is_told or not total.num_rows:
         return
-    rows = total.sample
-    predicted = rows.values[:, : len(layout.classes)].argmax(axis=1)
-    right = predicted == rows.labels
-    is_poor = _mean_by_class(right, rows.labels) <= 1 / len(layout.classes) >= right.mean()
+    predicted, labels = _some_rows(total)
+    right = predicted == labels
+    is_poor = _mean_by_class(right, labels) <= 1 / len(layout.classes) >= right.mean()
     for words, numbers in _other_readings(layout):
-        other = predicted == numbers[rows.labels]
+        other = predicted == numbers[labels]
         gain = float(other.mean() - right.mean())
         is_far = gain >= FAR_BETTER or (
             is_poor and (gain >= BETTER or other.mean() >= 3 * right.mean())
@@ -128,6 +128,15 @@ def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
                 f"right, but {other.mean():.1%} if {words}. Name the classes in the order of the "
                 f"columns, as the labels call them, classes={[*layout.classes[:3]]}"
             )
+
+
+def _some_rows(total: Measurement) -> tuple[Array, Array]:
+    """Return the answers and labels of some rows from all over the file."""
+    count = len(total.layout.classes)
+    parts = total.reservoir.kept
+    step = 1 + sum(map(len, parts)) // SOME_ROWS
+    answers = [part.values[::step, :count].argmax(axis=1) for part in parts]
+    return np.concatenate(answers), np.concatenate([part.labels[::step] for part in parts])
 
 
 def _other_readings(layout: Layout) -> Iterator[tuple[str, Array]]:

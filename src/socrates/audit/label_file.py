@@ -87,8 +87,30 @@ def pair_labels(file: LabelFile, names: Sequence[str], reader: Reader) -> Labels
         index = first_named(shared, UNNAMED_INDEX)
         if index is not None:
             _refuse_other_order(_by_name(file, index), index, reader)
+        return _of_other_names(file, names, reader)
+    return _joined(file, column, _by_name(file, column))
+
+
+def _of_other_names(file: LabelFile, names: Sequence[str], reader: Reader) -> Labels:
+    """Return labels whose ids have another name than those of the predictions, or none."""
+    here = first_named(names, ID)
+    there = first_named(file.ids, ID)
+    if here is None or there is None:
         return Labels(file.words)
-    ids = _by_name(file, column)
+    found = {*all_words(reader, here).names}
+    common = found & {*file.ids[there].names}
+    if not common:
+        return Labels(file.words)
+    if common < found:
+        raise ValueError(
+            f"{here} of the predictions and {there} of the labels have {len(common)} values in "
+            f"common, and {len(found) - len(common)} not: expected a label for each id"
+        )
+    return _joined(file, here, file.ids[there])
+
+
+def _joined(file: LabelFile, column: str, ids: Words) -> Labels:
+    """Return labels that are joined by ids, or that have to be in the order of ids that repeat."""
     places = {name: place for place, name in enumerate(ids.to_array().tolist())}
     in_order = len(places) < len(ids)
     return Labels(file.words, column, ids, in_order, {} if in_order else places)

@@ -57,6 +57,8 @@ LABEL = (
     "groundtruth",
     "gold",
     "gold_label",
+    "label_id",
+    "label_ids",
     "actual",
     "actual_label",
     "obs",

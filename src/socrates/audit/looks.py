@@ -159,7 +159,8 @@ def _called_as_classes(candidates: Candidates) -> Layout | None:
     names: list[str] = []
     for name, column in candidates.numbers.items():
         is_fraction = column.dtype.kind == "f" and np.isfinite(column).any()
-        if is_fraction and name != unknown and name.lower() not in CONFIDENCE:
+        is_count = not has_fractions(column) and np.nanmax(column, initial=0) > 1
+        if is_fraction and not is_count and name != unknown and name.lower() not in CONFIDENCE:
             names.append(name)
     kind = candidates.hints.kind
     if len(names) < 2 or kind == "confidence":

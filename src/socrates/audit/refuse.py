@@ -10,7 +10,7 @@ import numpy as np
 from socrates.arrays.open import Array
 from socrates.report.words import first_of
 
-from .class_columns import are_percent, are_probabilities
+from .class_columns import are_percent, are_probabilities, families
 from .layout import LABEL, PREDICTED, first_named
 from .read.columns import Column, Words
 from .true_class import arrays_of, has_fractions
@@ -78,9 +78,11 @@ def refuse_no_predictions(table: Mapping[str, Column], others: Mapping[str, Colu
         for name, column in numbers.items()
         if column.dtype.kind == "f" and np.isfinite(column).any()
     }
+    for family in (*families([*numbers]), [*numbers], [*fractions]):
+        if len(family) > 1:
+            refuse_percent(family, np.stack([numbers[name] for name in family], axis=1))
     if len(fractions) > 1:
         values = np.stack([*fractions.values()], axis=1)
-        refuse_percent([*fractions], values)
         incomplete = np.isnan(values).any(axis=1).mean() > 0.5
         if incomplete and 0 < np.nansum(values, axis=1).max() <= 1.02:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import reader
 from .jsonl import JsonObjects, JsonReader, row_of
-from .reader import CLASSES, Reader, open_bytes, readable
+from .reader import CLASSES, UNNAMED, Reader, open_bytes, readable
 
 MOST_BYTES = 1_000_000_000
 ROWS_AT_ONCE = 50_000
@@ -73,7 +73,8 @@ def rows_of(value: Any) -> list[Any] | None:
     [{'label': 0, 'p': 0.1}, {'label': 1, 'p': 0.9}]
     """
     if isinstance(value, list):
-        return value
+        is_column = value and all(isinstance(entry, str | int | float) for entry in value)
+        return [{UNNAMED: entry} for entry in value] if is_column else value
     if not isinstance(value, dict):
         return None
     data = value.get("data")
