@@ -911,3 +911,25 @@ def test_a_score_beside_answers_may_be_the_confidence_in_them(tmp_path):
     )
     assert read(tmp_path, columns, "p.csv", kind="probabilities").layout.is_score
     assert read(tmp_path, columns | {"score": binary[:, 1]}, "p.csv").layout.is_score
+
+
+def test_labels_that_differ_after_the_first_rows_are_refused(tmp_path):
+    probs, labels = predictions(1500)
+    late = np.where(np.arange(1500) < 1200, labels, (labels + 1) % 3)
+    columns = columns_of(probs, labels) | {"y_true": late}
+    with pytest.raises(ValueError, match=r"label and y_true .*label_column='y_true'"):
+        everything(read(tmp_path, columns, "p.csv"))
+
+
+def test_a_folder_of_several_formats_is_refused(tmp_path):
+    for name in ("a.csv", "b.jsonl"):
+        write_columns(tmp_path / name, columns_of(PROBS, LABELS))
+    with pytest.raises(ValueError, match=r"several formats .*\.csv, \.jsonl"):
+        open_predictions(tmp_path)
+
+
+def test_parts_of_other_columns_are_named(tmp_path):
+    write_columns(tmp_path / "1.csv", columns_of(PROBS, LABELS))
+    write_columns(tmp_path / "2.csv", columns_of(PROBS[:, :2], LABELS))
+    with pytest.raises(ValueError, match=r"2\.csv has no column 'p2', which 1\.csv has"):
+        everything(open_predictions(tmp_path))
