@@ -76,7 +76,8 @@ class PredictionFile:
         words = [label, layout.correct, *layout.carried, *layout.other_labels, id_column]
         total = 0
         needed = None if labels is None or labels.are_joined else len(labels.words)
-        for batch in self.reader.batches(part, [*filter(None, numbers)], [*filter(None, words)]):
+        wanted = [[name for name in names if name is not None] for names in (numbers, words)]
+        for batch in self.reader.batches(part, *wanted):
             total += len(batch.positions) + len(batch.unreadable)
             if needed is None or total <= needed:
                 yield self._checked(batch)

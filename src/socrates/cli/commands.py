@@ -186,8 +186,8 @@ class AuditOptions:
     The predictions may come from any framework. Files are Parquet, CSV, JSON, JSON lines, Feather,
     Excel, NPZ or NPY (or a folder of parts), with a label and either probabilities or logits of
     each class, or confidence and correctness. Several files are compared row by row. The page shows
-    how each file was read; use the options to correct that. The exit status is 1 if a limit of --fail-above or
-    --fail-if-miscalibrated is exceeded.
+    how each file was read; use the options to correct that. The exit status is 1
+    if a limit of --fail-above or --fail-if-miscalibrated is exceeded.
 
     Example: socrates audit predictions.csv --label-column diagnosis --columns healthy ill
     """
