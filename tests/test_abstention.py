@@ -272,3 +272,23 @@ def test_scores_of_any_kind_are_certified(kind):
 def test_whole_numbers_are_scores():
     assert certify([1] * 60 + [0] * 40, [1] * 60 + [0] * 40, risk=0.05).num_accepted == 60
     assert certify([7] * 60, [True] * 60, risk=0.05, thresholds=[5]).threshold == 5
+
+
+@pytest.mark.parametrize("risk", [1e-6, 1e-7, 1e-12, 1e-300, 5e-324])
+@pytest.mark.parametrize("num_wrong", [0, 10])
+def test_no_risk_is_too_small_to_say_what_it_takes(risk, num_wrong):
+    with pytest.raises(ValueError, match="at least") as caught:
+        certify([0.9] * 60, [True] * (60 - num_wrong) + [False] * num_wrong, risk=risk)
+    needed = int(re.search(r"at least (\d+) answered", str(caught.value))[1])
+    assert needed == pytest.approx(min(math.log(10) / risk, 1e18), rel=1e-6)
+
+
+@pytest.mark.parametrize(("errors", "samples", "risk"), [(10, 10**9, 1e-8), (3, 10**12, 2e-12)])
+def test_p_values_of_many_samples_keep_their_digits(errors, samples, risk):
+    expected = binom.cdf(errors, samples, risk)
+    assert few_errors_probability(errors, samples, risk) == pytest.approx(expected, rel=1e-8)
+
+
+def test_bfloat16_is_certified():
+    confidence = torch.full((60,), 0.99, dtype=torch.bfloat16)
+    assert certify(confidence, torch.ones(60, dtype=torch.bool), risk=0.05).num_accepted == 60

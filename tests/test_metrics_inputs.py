@@ -498,3 +498,47 @@ def test_bad_rows_are_found_beyond_the_first_chunk():
     for metric in (ece, cw_ece, nll):
         with pytest.raises(ValueError, match=r"row 299999 .*1\.1"):
             metric(probs, np.zeros(300_000, int))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([1, 0], ["1", "0"]),
+        (["1", "0"], [1, 0]),
+        ([1.0, 0.0], ["1", "0"]),
+        ([2, 1], ["2.0", "1.0"]),
+        ([True, False], ["yes", "no"]),
+        ([True, False], ["True", "False"]),
+        ([False, True], ["no", "yes"]),
+        ([0, 1], ["no", "yes"]),
+        ([0, 1], ["cat", "dog"]),
+    ],
+)
+def test_labels_that_are_names_are_names(labels, classes):
+    assert accuracy([[0.9, 0.1], [0.2, 0.8]], labels, classes=classes) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "word"),
+    [
+        ([True, False], ["cat", "dog"], "true and false"),
+        ([1, 0], ["yes", "no"], "'yes'"),
+        ([0, 1], ["1", "2"], "labels hold 0"),
+    ],
+)
+def test_labels_of_two_meanings_are_refused(labels, classes, word):
+    with pytest.raises(ValueError, match=word):
+        accuracy([[0.9, 0.1], [0.2, 0.8]], labels, classes=classes)
+
+
+def test_the_softmax_of_one_class_is_no_score():
+    with pytest.raises(ValueError, match="one output"):
+        ece(np.ones((5, 1)), [0] * 5)
+    assert accuracy(np.array([[1.0], [0.25]]), [1, 0]) == 1
+
+
+def test_nll_is_never_below_0():
+    assert nll([[1.0009, 0.0]], [0]) == 0
+    meter = CalibrationMeter(num_classes=2)
+    meter.update(np.array([[1.0009, 0.0]]), np.array([0]))
+    assert meter.compute()["nll"] == 0

@@ -249,3 +249,18 @@ def test_no_look_at_what_has_no_values():
 
     exported = torch.export.export(FromProbs(), (PROBS[:4],)).module()
     torch.testing.assert_close(exported(PROBS[4:8]), FromProbs()(PROBS[4:8]))
+
+
+def test_features_in_the_place_of_logits_are_noticed():
+    random = np.random.default_rng(0)
+    features = random.normal(size=(700, 64))
+    labels = np.arange(700) % 10
+    with pytest.warns(UserWarning, match="features.*64 columns"):
+        TemperatureScaling().fit(features, labels)
+    standard = features[:, :3]
+    standard = (standard - standard.mean(axis=0)) / standard.std(axis=0)
+    with pytest.warns(UserWarning, match="features.*mean 0"):
+        TemperatureScaling().fit(standard, labels % 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TemperatureScaling().fit(features[:, :10], labels)

@@ -12,10 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-import torch
 
 from .arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
 from .arrays.samples import Top
@@ -25,6 +23,7 @@ __all__ = ["Certificate", "certify"]
 STEP = 0.005  # between two thresholds of the grid
 DENSE = 30  # more thresholds between 1 - STEP and 1 - STRICTEST, in equal ratios
 STRICTEST = 1e-4
+MOST_SAMPLES = 10**18  # beyond any number of samples; errors ask for no more
 # Each chain of tests starts at a threshold with a share of delta. Some start at these confidences.
 STARTS_AT = {0.99: 0.05, 0.9: 0.20, 0.5: 0.03, 0.0: 0.02}
 # Others start where this many times the samples that a certificate needs would be answered, if
@@ -168,7 +167,7 @@ def fewest_samples(risk: float, delta: float) -> int:
     >>> [fewest_samples(risk, 0.1) for risk in (0.05, 0.02, 0.01)]
     [45, 114, 230]
     """
-    return math.ceil(math.log(delta) / math.log1p(-risk))
+    return math.ceil(min(math.log(delta) / math.log1p(-risk), MOST_SAMPLES))
 
 
 def few_errors_probability(errors: int, samples: int, risk: float) -> float:
@@ -183,17 +182,13 @@ def few_errors_probability(errors: int, samples: int, risk: float) -> float:
     """
     if errors >= samples:
         return 1.0
-    k = np.arange(errors + 1)
-    log_factorial = _log_factorials(1 << samples.bit_length())
-    log_choices = log_factorial[samples] - log_factorial[k] - log_factorial[samples - k]
+    # The logarithm of each number of choices is a sum of ratios, not a difference of factorials,
+    # which loses its digits beyond 1e9 samples and takes a table of that size.
+    k = np.arange(errors + 1, dtype=np.float64)
+    log_ratios = np.log(samples - k[:-1]) - np.log1p(k[:-1])
+    log_choices = np.concatenate([[0.0], np.cumsum(log_ratios)])
     log_chance = k * math.log(risk) + (samples - k) * math.log1p(-risk)
     return min(1.0, float(np.exp(log_choices + log_chance).sum()))
-
-
-@lru_cache(maxsize=4)
-def _log_factorials(largest: int) -> Array:
-    """Return the logarithms of the factorials from 0 to `largest`."""
-    return torch.arange(1, largest + 2, dtype=torch.float64).lgamma().numpy()
 
 
 def _grid(num_samples: int, risk: float, delta: float) -> tuple[Array, Array]:
@@ -254,7 +249,7 @@ def _more_needed(errors: int, accepted: int, risk: float, level: float) -> int:
 
     low = 0
     high = 1
-    while is_too_few(high):
+    while high < MOST_SAMPLES and is_too_few(high):
         low = high
         high *= 2
     while high - low > 1:

@@ -172,6 +172,34 @@ def predictions(folder: Path) -> list[Target]:
         for pack in ("snappy", "none")
     ]
     arrays = written(np.savez, probs=PROBS, labels=LABELS)
+    names = ("cat", "dog", "bird")
+    nested = [
+        {
+            "label": names[y],
+            "scores": [{"label": k, "score": v} for k, v in zip(names, p.tolist(), strict=True)],
+        }
+        for y, p in zip(LABELS, PROBS, strict=True)
+    ]
+    whole = [
+        json.dumps(value).encode()
+        for value in (rows, nested, {"probs": PROBS.tolist(), "labels": LABELS.tolist()})
+    ]
+    feathers = [
+        written(_feather, table, pack)
+        for table in (wide, listed)
+        for pack in ("uncompressed", "lz4")
+    ]
+    inner = pyarrow.table(
+        {"label": [names[y] for y in LABELS], "scores": [r["scores"] for r in nested]}
+    )
+    tables.append(written(_parquet(parquet), inner, "none"))
+    ids = "\n".join(["id,label", *(f"{row},{y}" for row, y in enumerate(LABELS))]).encode()
+    with_ids = folder / "with-ids.txt.csv"
+    with_ids.write_bytes(
+        "\n".join(
+            ["id,p0,p1,p2", *(f"{row},{','.join(map(str, p))}" for row, p in enumerate(PROBS))]
+        ).encode()
+    )
     (folder / "labels.npy").write_bytes(written(np.save, LABELS))
     beside_labels = folder / "labels.txt.csv"  # an error that names it names both
     beside_labels.write_bytes(comma)
@@ -187,6 +215,9 @@ def predictions(folder: Path) -> list[Target]:
 
     def labelled(path: Path) -> None:
         read(beside_labels, labels=path)
+
+    def joined(path: Path) -> None:
+        read(with_ids, labels=path)
 
     return [
         Target(
@@ -206,6 +237,15 @@ def predictions(folder: Path) -> list[Target]:
             read,
             [lines, b'{"label": "a", "confidence": 0.5, "correct": 1}\n'],
         ),
+        Target(
+            "audit JSONL, nested",
+            folder / "nested.jsonl",
+            read,
+            ["\n".join(map(json.dumps, nested)).encode()],
+        ),
+        Target("audit JSON", folder / "a.json", read, whole),
+        Target("audit Feather", folder / "a.feather", read, feathers),
+        Target("audit labels with ids", folder / "with-ids.txt", joined, [ids]),
         Target("audit Parquet", folder / "a.parquet", read, tables),
         Target("audit NPZ", folder / "a.npz", read, [arrays], of_zip(arrays)),
         Target("audit NPY", folder / "a.npy", beside, [written(np.save, PROBS)]),
@@ -213,6 +253,12 @@ def predictions(folder: Path) -> list[Target]:
             "audit labels", folder / "labels.txt", labelled, ["\n".join(map(str, LABELS)).encode()]
         ),
     ]
+
+
+def _feather(file: Any, table: Any, pack: str) -> None:
+    from pyarrow import feather
+
+    feather.write_feather(table, file, compression=pack)
 
 
 def runs(folder: Path) -> list[Target]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -24,6 +25,13 @@ ROUNDED_TOLERANCE = 2e-2
 # This many rows tell at little cost that these are logits.
 _GLANCE = 64
 _FEW_DECIMALS = range(2, 6)
+_FEW_ROWS = 20
+_STANDARD = 1e-6  # how near to 0 and 1 the mean and the spread of standardized columns are
+_WHOLE = re.compile(r"([+-]?)0*(\d+?)(?:\.0+)?")
+_TRUTH = {
+    **dict.fromkeys(("0", "false", "no", "neg", "negative"), 0),
+    **dict.fromkeys(("1", "true", "yes", "pos", "positive"), 1),
+}
 
 
 def seem_probabilities(rows: Tensor) -> bool:
@@ -89,10 +97,15 @@ def were_half_precision(rows: Array, sums: Array, tolerance: float = ROUNDED_TOL
     return (exact[0] | exact[1]) & near
 
 
-def were_written_with_few_decimals(rows: Array, sums: Array) -> Array:
-    """Return which rows of d decimals sum to 1 within half a unit of the last for each class."""
+def were_written_with_few_decimals(
+    rows: Array, sums: Array, tolerance: float = ROUNDED_TOLERANCE
+) -> Array:
+    """Return which rows of d decimals sum to 1 within half a unit of the last for each class.
+
+    No row may miss 1 by more than the tolerance.
+    """
     matches = np.zeros(len(rows), np.bool_)
-    near = np.flatnonzero(np.abs(sums - 1) <= 1.001 * ROUNDED_TOLERANCE)
+    near = np.flatnonzero(np.abs(sums - 1) <= 1.001 * tolerance)
     wide = rows[near].astype(np.float64)
     epsilon = float(np.finfo(rows.dtype).eps)
     for decimals in _FEW_DECIMALS:
@@ -100,7 +113,7 @@ def were_written_with_few_decimals(rows: Array, sums: Array) -> Array:
         scaled = wide / unit
         off_whole = np.abs(scaled - np.rint(scaled))
         is_whole = np.max(off_whole, axis=1, initial=0) < 2 * epsilon / unit
-        allowed = min(ROUNDED_TOLERANCE, 0.5 * unit * rows.shape[1])
+        allowed = min(tolerance, 0.5 * unit * rows.shape[1])
         matches[near] |= is_whole & (np.abs(sums[near] - 1) <= 1.001 * allowed)
     return matches
 
@@ -215,14 +228,47 @@ def _refuse_missing(labels: Array, positions: Array | None) -> None:
         raise ValueError(f"labels hold no value at position {place}: drop unlabelled samples first")
 
 
+def number_word(word: str) -> str:
+    """Return a whole number without what may be written around it, other words as they are.
+
+    >>> number_word("02"), number_word("2.0"), number_word("two")
+    ('2', '2', 'two')
+    """
+    match = _WHOLE.fullmatch(word)
+    return f"{'-' if match[1] == '-' else ''}{match[2]}" if match else word
+
+
+def truth_of(word: str) -> int | None:
+    """Return 1 for a word that means yes, 0 for no, None for others.
+
+    >>> truth_of("TRUE"), truth_of("No"), truth_of("cat")
+    (1, 0, None)
+    """
+    return _TRUTH.get(number_word(word).casefold())
+
+
 def _numbers_of_names(labels: Array, names: list[Any]) -> Array:
     """Return the place of each label among the names.
 
-    Numbers beside names that are strings are class numbers already.
+    Numbers beside names that are words are class numbers already. A number that is a name is that
+    name.
     """
-    if labels.dtype.kind in "biu" and all(isinstance(name, str) for name in names):
+    place: dict[Any, int] = {name: number for number, name in enumerate(names)}
+    are_words = all(isinstance(name, str) for name in names)
+    if labels.dtype.kind == "b" and are_words:
+        return _numbers_of_booleans(labels, names)
+    by_word = {number_word(str(name)): number for number, name in enumerate(names)}
+    numbered = [name for name in by_word if name.lstrip("-").isdecimal()]
+    if labels.dtype.kind in "iu" and are_words and not numbered:
+        _refuse_reversed(labels, names)
         return labels
-    place = {name: number for number, name in enumerate(names)}
+    if len(by_word) == len(names):
+        # After the names themselves: 1, 1.0 and "1" are one name.
+        place = {
+            label: by_word[word]
+            for label in {*labels.tolist()}
+            if (word := number_word(str(label))) in by_word
+        } | place
     try:
         return np.array([place[label] for label in labels.tolist()], np.intp)
     except KeyError as error:
@@ -233,3 +279,47 @@ def _numbers_of_names(labels: Array, names: list[Any]) -> Array:
     raise ValueError(
         f"labels hold {wrong!r}, which is not among the {len(names)} names in classes: {advice}"
     )
+
+
+def _numbers_of_booleans(labels: Array, names: list[str]) -> Array:
+    """Return the class of true and false among two names that mean these, or raise."""
+    meanings = [truth_of(name) for name in names]
+    if {*meanings} != {0, 1} or len(names) != 2:
+        raise ValueError(
+            f"labels are true and false, which classes={names!r} do not say: pass names as labels, "
+            "or class numbers"
+        )
+    return np.where(labels, meanings.index(1), meanings.index(0))
+
+
+def _refuse_reversed(labels: Array, names: list[str]) -> None:
+    """Raise for 0 and 1 beside names that mean the opposite of their places."""
+    if [truth_of(name) for name in names] == [1, 0]:
+        raise ValueError(
+            f"labels are numbers, and classes={names!r}: is 1 the place of {names[1]!r}, or does "
+            f"it mean {names[0]!r}? Pass names as labels"
+        )
+
+
+def seem_features(rows: Array, labels: Array) -> str:
+    """Return what shows that these rows are features, not the outputs of a classifier.
+
+    Outputs of a model have one column per class, and columns of their own mean and spread.
+
+    >>> seem_features(np.random.default_rng(0).normal(size=(999, 64)), np.arange(999) % 10)
+    '64 columns, but no label above 9 among 999'
+    """
+    count, width = rows.shape
+    highest = int(labels.max())
+    if width > 2 and count >= 10 * width and 2 * (highest + 1) <= width:
+        return f"{width} columns, but no label above {highest} among {count}"
+    if count < _FEW_ROWS:
+        return ""
+    means = rows.mean(axis=0)
+    spreads = rows.std(axis=0)
+    if (
+        np.abs(means).max() < _STANDARD
+        and np.abs(spreads[spreads > 0] - 1).max(initial=0) < _STANDARD
+    ):
+        return "every column has mean 0 and standard deviation 1"
+    return ""

@@ -286,6 +286,11 @@ def named_groups(
 
 def _scores_of_class_1(values: Tensor | Array, sample_weight: ArrayLike | None) -> Array:
     """Return scores from 0 to 1, or raise; what weighs nothing may be anything."""
+    if values.ndim == 2 and bool((values == 1).all()):
+        raise ValueError(
+            f"probs has shape {tuple(values.shape)} and holds 1 alone, as the softmax of one "
+            f"output does: pass the probability of each class, or (N,) scores of class 1"
+        )
     scores = zero_weightless(np.ravel(full_precision(values)), sample_weight)
     wrong = ~((scores >= 0) & (scores <= 1))
     if wrong.any():

@@ -16,9 +16,10 @@ from socrates.arrays.content import (
 from socrates.arrays.open import Array, row_sums
 
 from .layout import Layout
-from .read.columns import MISSING, Words
+from .read.columns import MISSING, MISSING_WORDS, Words
 
 NAMED = 5  # bad rows whose line is kept
+MOST_ROUNDED = 0.5  # of the sum of a row that its digits may explain
 NO_CLASS = -2  # the number of a label that is none of the classes
 _LOGITS = "if they are logits, say kind='logits'"
 # What is wrong with a row, and what to do if it is wrong with most of them.
@@ -29,7 +30,7 @@ FAULTS = {
     ),
     "holds a negative probability": _LOGITS,
     "does not sum to 1": f"{_LOGITS}; else divide each row by its sum",
-    "holds a number outside 0 to 1": "expected a probability: divide percentages by 100",
+    "holds a number outside 0 to 1": "expected a probability: divide percent by 100",
     "believes in unknown alone": (
         "there is nothing to judge: say unknown=False if that column is something else"
     ),
@@ -94,11 +95,15 @@ def class_numbers(labels: Words, layout: Layout) -> Array:
     """Return the class of each label, `MISSING` without a label, `NO_CLASS` if it is none of them.
 
     >>> pets = Layout("probabilities", ("cat", "dog"), ("cat", "dog"))
-    >>> class_numbers(Words.of(["dog", 0, None, "bird", True]), pets)
-    array([ 1,  0, -1, -2,  1])
+    >>> class_numbers(Words.of(["dog", "Cat", None, "bird", "nan"]), pets)
+    array([ 1,  0, -1, -2, -1])
     """
-    truth = {"false": 0, "no": 0, "true": 1, "yes": 1} if len(layout.classes) == 2 else {}
-    numbers = [layout.numbers.get(name, truth.get(name.lower(), NO_CLASS)) for name in labels.names]
+    numbers: list[int] = []
+    for name in labels.names:
+        number = layout.number(name)
+        if number is None:
+            number = MISSING if name in MISSING_WORDS else NO_CLASS
+        numbers.append(number)
     return np.array([*numbers, MISSING])[labels.codes]
 
 
@@ -130,7 +135,7 @@ def faults_of(
     with np.errstate(all="ignore"):
         if layout.kind == "confidence":
             at_fault[NOT_FINITE] = np.isnan(values)
-            at_fault[RANGE] = (values < 0) | (values > 1)
+            at_fault[RANGE] = (values < 0) | (values > 1 + ROW_SUM_TOLERANCE)
         elif layout.kind == "logits":
             at_fault[NOT_FINITE] = _logits_at_fault(values, len(layout.classes))
         else:
@@ -163,7 +168,7 @@ def _probabilities_at_fault(values: Array, layout: Layout) -> tuple[dict[str, Ar
     # well within what metrics accept
     off = np.flatnonzero(~(np.abs(sums - 1) <= 0.999 * ROW_SUM_TOLERANCE))
     rows = values[off]
-    few_digits = were_written_with_few_decimals(rows, sums[off])
+    few_digits = were_written_with_few_decimals(rows, sums[off], MOST_ROUNDED)
     half_precision = were_half_precision(rows, sums[off], 0.999 * ROUNDED_TOLERANCE)
     at_fault[SUM] = np.zeros(len(values), np.bool_)
     at_fault[SUM][off] = ~(few_digits | half_precision)

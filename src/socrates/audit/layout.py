@@ -1,15 +1,18 @@
 """How the columns of a file of predictions are recognized by their names.
 
-| content                     | columns (CSV, Parquet, JSONL) or arrays (NPZ)                     |
+| content                     | columns (CSV, Parquet, JSON) or arrays (NPZ)                      |
 |-----------------------------|-------------------------------------------------------------------|
-| the true class              | label, labels, y, y_true, target, targets, true, true_label,      |
-|                             | true_class                                                        |
-| probabilities of each class | p0, p1, ...; also p_0, prob_0, proba_0, softmax_0, prob_cat;      |
-|                             | or named after the classes                                        |
-| logits of each class        | logit_0, logit0, logits_cat, z0, z_0, ...                         |
+| the true class              | label, labels, y, y_true, y_test, target, targets, true, truth,   |
+|                             | gt, ground_truth, gold, actual, class, obs, true_label, ...; one  |
+|                             | per row, or one-hot (a list, or label_0, label_1, ...)            |
+| probabilities of each class | p0, p1, ...; prob_0, proba_cat, softmax_0; any other prefix with  |
+|                             | a number or a class, or the name of the class alone, where rows   |
+|                             | sum to 1                                                          |
+| logits of each class        | logit_0, logit0, logits_cat, z0, z_0, log_prob_0, ...             |
 | either, as a list per row   | probs, prob, p, proba, probabilities, softmax, scores, y_prob,    |
-|                             | y_score or logits, logit, z                                       |
-| one number, of class 1      | the same names, score, p1, p_1 or prob_1                          |
+|                             | y_score, y_pred, preds, predictions or logits, logit, z           |
+| either, by name in each row | {"cat": 0.9, ...} or [{"label": "cat", "score": 0.9}, ...]        |
+| one number, of class 1      | the same names, score, p1, prob_1, or prob_yes                    |
 | confidence alone            | confidence, conf or max_prob, with correct or is_correct, or with |
 |                             | the true class and pred_label, predicted_label, pred, predicted,  |
 |                             | prediction or y_pred                                              |
@@ -17,9 +20,10 @@
 |                             | last column, with unknown=True                                    |
 | weights of the rows         | sample_weight, or the column passed as weight                     |
 
-Upper and lower case do not matter. Labels are class names or numbers. Numbers count from 0, unless
-the numbers of the columns count from 1. Columns named after the classes must sum to 1 in each row;
-otherwise their names must be passed. A list of another name is used if nothing else fits.
+Upper and lower case do not matter. Labels are class names, or numbers where the columns have other
+names than numbers. The number in the name of a column is its class, whatever the order of the
+columns. Lists count from 0. Columns named after the classes must sum to 1 in each row; otherwise
+their names must be passed. A list of another name is used if nothing else fits.
 """
 
 from __future__ import annotations
@@ -30,12 +34,74 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from .class_names import ClassNames, LabelMode
+
 ContentKind = Literal["probabilities", "logits", "confidence"]
 KINDS = ("probabilities", "logits", "confidence")
-LABEL = ("label", "labels", "y", "y_true", "target", "targets", "true", "true_label", "true_class")
-PREDICTED = ("pred_label", "predicted_label", "pred", "predicted", "prediction", "y_pred")
+LABEL = (
+    "label",
+    "labels",
+    "y",
+    "y_true",
+    "target",
+    "targets",
+    "true",
+    "true_label",
+    "true_labels",
+    "true_class",
+    "y_test",
+    "y_val",
+    "truth",
+    "gt",
+    "ground_truth",
+    "groundtruth",
+    "gold",
+    "gold_label",
+    "label_id",
+    "label_ids",
+    "actual",
+    "actual_label",
+    "obs",
+    "class",
+    "classes",
+)
+PREDICTED = (
+    "pred_label",
+    "predicted_label",
+    "predicted_class",
+    "pred_class",
+    "pred",
+    "preds",
+    "predicted",
+    "prediction",
+    "predictions",
+    "y_pred",
+    "y_hat",
+    "yhat",
+)
+ID = (
+    "id",
+    "ids",
+    "sample_id",
+    "image_id",
+    "row_id",
+    "uid",
+    "uuid",
+    "key",
+    "index",
+    "idx",
+    "file",
+    "filename",
+    "file_name",
+    "path",
+    "filepath",
+    "image",
+    "name",
+)
+UNNAMED_INDEX = ("", "unnamed: 0", "__index_level_0__")
 CORRECT = ("correct", "is_correct")
 CONFIDENCE = ("confidence", "conf", "max_prob")
+BINARY = ("0", "1")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)
 PROBABILITIES = (
@@ -48,17 +114,28 @@ PROBABILITIES = (
     "scores",
     "score",
     "y_prob",
+    "y_probs",
+    "y_proba",
     "y_score",
+    "y_scores",
+    "y_pred_proba",
+    "y_pred_prob",
+    "pred_proba",
+    "pred_prob",
+    "pred_probs",
+    "probability",
 )
 VALUES: dict[ContentKind, tuple[str, ...]] = {  # of all classes in one column, or of class 1 alone
     "probabilities": PROBABILITIES,
-    "logits": ("logits", "logit", "z"),
+    "logits": ("logits", "logit", "z", "log_probs", "logprobs", "log_softmax", "rawprediction"),
 }
 OF_A_CLASS: dict[ContentKind, re.Pattern[str]] = {
     "probabilities": re.compile(
         r"(?:p|probs?|proba|probability|softmax)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE
     ),
-    "logits": re.compile(r"(?:logits?|z)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE),
+    "logits": re.compile(
+        r"(?:logits?|z|log[_.-]?probs?|log[_.-]?softmax)(?:[_ .-]?(\d+)|[_ .-](.+))", re.IGNORECASE
+    ),
 }
 
 
@@ -100,6 +177,10 @@ class Layout:
         correct: the column of correctness, for "confidence" without labels.
         groups: columns whose values are looked at one by one.
         weight: the column of the weights of the rows.
+        one_hot: the columns of labels where each class has one, or one column of lists.
+        other_labels: columns that may be labels, too, and have to agree.
+        mode: how labels mean classes.
+        is_told: whether the user named the classes.
     """
 
     kind: ContentKind
@@ -113,6 +194,10 @@ class Layout:
     weight: str | None = None
     is_matrix: bool = False
     is_score: bool = False
+    one_hot: tuple[str, ...] = ()
+    other_labels: tuple[str, ...] = ()
+    mode: LabelMode = "name"
+    is_told: bool = False
 
     @property
     def words(self) -> str:
@@ -140,7 +225,8 @@ class Layout:
         columns = ", ".join(self.columns)
         if len(self.columns) > 2:
             columns = f"{self.columns[0]} to {self.columns[-1]}"
-        labels = f"labels in {self.label}" if self.label else "labels of their own file"
+        label = self.label or ", ".join(self.one_hot)
+        labels = f"labels in {label}" if label else "labels of their own file"
         if self.is_score:
             score = "the probability" if self.kind == "probabilities" else "the logit"
             return f"{score} of class {self.classes[1]} of two ({columns}), {labels}"
@@ -155,9 +241,11 @@ class Layout:
         return (*self.groups, self.predicted)
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
-        """Return the number of a class by its name; by its place, too, if names are not numbers."""
-        by_name = {name: place for place, name in enumerate(self.classes)}
-        if all(name.isdecimal() for name in self.classes):
-            return by_name
-        return {str(place): place for place in range(len(self.classes))} | by_name
+    def names(self) -> ClassNames:
+        """Return the names of the classes, and those of their columns."""
+        has_heads = len(self.columns) >= len(self.classes) > 0 and not self.is_told
+        return ClassNames(self.classes, self.columns[: len(self.classes)] if has_heads else ())
+
+    def number(self, word: str) -> int | None:
+        """Return the class that a label means, None if it is none of the classes."""
+        return self.names.number(word, self.mode)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -19,7 +20,7 @@ from socrates.metrics.predictions import Reading
 from socrates.metrics.scoring import CLIP
 from socrates.processes import in_processes
 
-from .faults import FAULTS, OTHER_LABEL, BadRows, describe_fault
+from .faults import BadRows
 from .layout import Layout
 from .predictions import PredictionFile, RowBatch
 from .read import FilePart
@@ -83,6 +84,8 @@ class Measurement:
         rounded: how many rows were divided by their sum, which missed 1 by the rounding of few
             digits.
         zeros: how many rows assign probability 0 to their label, or a logit of -infinity.
+        percents: how many rows hold one number between 1 and 100 where a share should be.
+        others: how often each label occurs that is none of the classes.
     """
 
     layout: Layout
@@ -94,6 +97,8 @@ class Measurement:
     num_rows: int = 0
     rounded: int = 0
     zeros: int = 0
+    percents: int = 0
+    others: Counter[str] = field(default_factory=Counter)
 
     @property
     def num_read(self) -> int:
@@ -140,6 +145,8 @@ class Measurement:
         """Add some rows of the file."""
         rows = batch.rows
         self.bad += batch.bad
+        self.percents += batch.num_percent
+        self._add_others(batch.others)
         if not len(rows):
             return
         self.num_rows += len(rows)
@@ -163,9 +170,17 @@ class Measurement:
         self.rounded += other.rounded
         self.zeros += other.zeros
         self.bad += other.bad
+        self.percents += other.percents
+        self._add_others(other.others)
         self.meter.merge(other.meter)
         self.reservoir.merge(other.reservoir)
         self._add_groups(other.groups)
+
+    def _add_others(self, added: Counter[str]) -> None:
+        """Count labels that are none of the classes; of very many different ones, the first."""
+        for label, count in added.items():
+            if label in self.others or len(self.others) < MOST_GROUPS:
+                self.others[label] += count
 
     def _add_groups(self, added: Mapping[str, Mapping[str, GroupSums]]) -> None:
         """Add the sums of each column.
@@ -251,6 +266,8 @@ def measure(
             groups={name: {} for name in layout.carried},
         )
 
+    from .doubts import refuse_misunderstood
+
     total = empty()
     parts = [PartToMeasure(file, part, empty(), strict) for part in file.parts]
     if engine == "ray" or min(workers or 1, len(parts)) > 1:
@@ -265,7 +282,7 @@ def measure(
     else:
         for part in parts:
             total.merge(_measure_part(part, total.num_read, tell))
-    _refuse_misunderstood(file, total)
+    refuse_misunderstood(file, total)
     total.groups = {column: dict(sorted(sums.items())) for column, sums in total.groups.items()}
     return total
 
@@ -297,58 +314,3 @@ def _sums_by_group(column: Words, top: Top) -> dict[str, GroupSums]:
     correct = np.bincount(codes, weight * top.correct, len(names)).tolist()
     columns = zip(names, counts, weights, confidence, correct, strict=True)
     return {name: GroupSums(count, *sums) for name, count, *sums in columns if count}
-
-
-def _refuse_misunderstood(file: PredictionFile, total: Measurement) -> None:
-    """Raise if it is not some rows that are wrong, but what was understood of the file."""
-    if not total.num_read:
-        weight = " of a weight above 0" if file.layout.weight else ""
-        raise ValueError(f"{file.path} holds no rows{weight}: nothing to measure")
-    _refuse_shifted_labels(file, total)
-    _refuse_other_score(file, total)
-    _refuse_mostly_bad(file, total)
-
-
-def _refuse_shifted_labels(file: PredictionFile, total: Measurement) -> None:
-    """Raise if no label is of the first class, and one is beyond the last or before the first."""
-    classes = file.layout.classes
-    if not classes or total.meter.state()["class_bins"][2, 0].any():
-        return
-    labels = (str(len(classes)), "-1")
-    beyond = {describe_fault(OTHER_LABEL, np.zeros(0), label) for label in labels}
-    if beyond & {reason for _, reason in total.bad.first}:
-        line, reason = total.bad.first[0]
-        raise ValueError(
-            f"no label of {file.path} is {classes[0]}, and {total.bad.unit} {line} "
-            f"{reason}: do labels count from 1, or are they -1 and 1? Count them from 0"
-        )
-
-
-def _refuse_other_score(file: PredictionFile, total: Measurement) -> None:
-    """Raise if the labels beside a score of class 1 are often of other classes."""
-    layout = file.layout
-    others = total.bad.reasons[OTHER_LABEL]
-    if layout.is_score and 10 * others > total.num_read:
-        raise ValueError(
-            f"{others} of {total.num_read} labels of {file.path} are neither "
-            f"{' nor '.join(layout.classes)}, read as {layout.words}: pass both names, "
-            "classes=['NEGATIVE', 'POSITIVE'], or say kind='confidence' with "
-            f"columns={list(layout.columns)} if it is the confidence in an answer"
-        )
-
-
-def _refuse_mostly_bad(file: PredictionFile, total: Measurement) -> None:
-    """Raise if more than half of the rows are bad."""
-    bad = total.bad
-    if 2 * bad.count <= total.num_read:
-        return
-    fault, count = bad.reasons.most_common(1)[0]
-    line, reason = bad.first[0]
-    advice = FAULTS[fault]
-    if fault == OTHER_LABEL and file.layout.correct:
-        advice = f"expected 1 and 0, or true and false in {file.layout.correct}"
-    raise ValueError(
-        f"{bad.count} of {total.num_read} rows of {file.path} are bad, read as "
-        f"{file.layout.words}. The reason for {count} of them: each {fault} (the first of all, "
-        f"{bad.unit} {line}, {reason}): {advice}"
-    )

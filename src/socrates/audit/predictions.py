@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from socrates.arrays.content import ROW_SUM_TOLERANCE, truth_of
 from socrates.arrays.open import Array
 
+from .candidates import Hints
 from .faults import (
     FAULTS,
     NAMED,
+    NO_CLASS,
     OTHER_LABEL,
     UNREADABLE,
     BadRows,
@@ -21,17 +24,16 @@ from .faults import (
     describe_fault,
     faults_of,
 )
-from .layout import LABEL, ContentKind, Layout, first_named
+from .label_file import Labels, one_hot_words, pair_labels, read_labels
+from .layout import BINARY, ContentKind, Layout
 from .read import FilePart, FileRows, Reader, open_file, suffix_of
 from .read.columns import MISSING, Column, Words
-from .read.csv import CsvReader
-from .read.npz import UNNAMED
-from .read.reader import open_bytes, readable
+from .read.reader import UNNAMED
 from .rows import PredictionRows
-from .understand import BINARY, Hints, understand
+from .true_class import agree, fold, refuse_differing, words_of
+from .understand import understand
 
-MOST_LABEL_BYTES = 1_000_000_000
-CORRECTNESS = Layout("confidence", (), BINARY)
+CORRECTNESS = Layout("confidence", (), BINARY, mode="meaning")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,8 @@ class RowBatch:
     rows: PredictionRows
     bad: BadRows
     num_rounded: int = 0
+    num_percent: int = 0  # rows whose one number lies between 1 and 100
+    others: Counter[str] = field(default_factory=Counter)  # labels that are none of the classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class PredictionFile:
     path: Path
     layout: Layout
     reader: Reader
-    labels: Words | None = None  # from a file of their own
+    labels: Labels | None = None  # from a file of their own
 
     @property
     def num_rows(self) -> int | None:
@@ -65,19 +69,21 @@ class PredictionFile:
     def batches(self, part: FilePart = ()) -> Iterator[RowBatch]:
         """Yield the rows of a part."""
         layout = self.layout
-        numbers = [name for name in (*layout.columns, layout.weight) if name is not None]
-        words = [
-            name for name in (layout.label, layout.correct, *layout.carried) if name is not None
-        ]
+        labels = self.labels
+        numbers = [*layout.columns, layout.weight, *layout.one_hot]
+        label = None if layout.one_hot else layout.label
+        id_column = None if labels is None else labels.id_column
+        words = [label, layout.correct, *layout.carried, *layout.other_labels, id_column]
         total = 0
-        for batch in self.reader.batches(part, numbers, words):
+        needed = None if labels is None or labels.are_joined else len(labels.words)
+        wanted = [[name for name in names if name is not None] for names in (numbers, words)]
+        for batch in self.reader.batches(part, *wanted):
             total += len(batch.positions) + len(batch.unreadable)
-            if self.labels is None or total <= len(self.labels):
+            if needed is None or total <= needed:
                 yield self._checked(batch)
-        if self.labels is not None and self.num_rows is None and total != len(self.labels):
+        if needed is not None and self.num_rows is None and total != needed:
             raise ValueError(
-                f"{self.path} has {total} rows, but there are {len(self.labels)} labels: "
-                "expected as many"
+                f"{self.path} has {total} rows, but there are {needed} labels: expected as many"
             )
 
     def _checked(self, batch: FileRows) -> RowBatch:
@@ -100,18 +106,33 @@ class PredictionFile:
             values=values[index],
             labels=labels[index] == 1 if layout.kind == "confidence" else labels[index],
             positions=batch.positions[index],
-            groups={name: _as_words(batch.columns[name])[index] for name in layout.carried},
+            groups={
+                name: words_of(batch.columns[name]).without_missing_words()[index]
+                for name in layout.carried
+            },
             weight=None if weight is None else weight[index],
         )
-        return RowBatch(rows, bad, len(rounded))
+        percent = 0
+        if layout.is_score or layout.kind == "confidence":
+            shares = values if values.ndim == 1 else values[:, 1]
+            if layout.kind != "logits":
+                percent = int(((shares > 1 + ROW_SUM_TOLERANCE) & (shares <= 100)).sum())
+        return RowBatch(rows, bad, len(rounded), percent, _other_labels(words, labels))
 
     def _label_words(self, batch: FileRows) -> Words:
         """Return the label of each row, or its correctness, as words."""
         if self.labels is not None:
-            return self.labels[batch.positions]
+            return self.labels.of_rows(batch)
         layout = self.layout
+        if layout.one_hot:
+            return one_hot_words(batch.columns, layout.one_hot)
+        for other in layout.other_labels:
+            if not agree(
+                words_of(batch.columns[layout.label or ""]), words_of(batch.columns[other])
+            ):
+                refuse_differing(layout.label or "", other)
         column = layout.correct if layout.label is None else layout.label
-        return _as_words(batch.columns[column or ""])
+        return words_of(batch.columns[column or ""])
 
     def _bad_rows(self, batch: FileRows, faults: Array, values: Array, labels: Words) -> BadRows:
         names = [*FAULTS]
@@ -141,7 +162,8 @@ def open_predictions(
     """Understand a file of predictions; the names that are known are in `socrates.audit.layout`.
 
     Args:
-        path: .parquet or a folder of such parts, .csv, .tsv or .jsonl (also .gz), .npz, .npy.
+        path: .parquet, .csv, .tsv, .jsonl or .json (also .gz), .feather, .npz, .npy, .xlsx, or a
+            folder of parts.
         labels: a file of labels, if they are not in the file of the predictions.
         kind: "probabilities", "logits" or "confidence", if the file does not say, or is wrong.
         label_column: the column of the true class.
@@ -159,15 +181,17 @@ def open_predictions(
     """
     path = Path(path).expanduser()
     reader = open_file(path)
-    label_words = None if labels is None else read_labels(Path(labels).expanduser())
+    label_file = None if labels is None else read_labels(Path(labels).expanduser())
     first_rows = reader.first_rows()
     if not any(len(column) for column in first_rows.values()):
         _refuse_empty(path, reader)
-    if label_words is not None and reader.num_rows not in (None, len(label_words)):
-        raise ValueError(
-            f"{path} has {reader.num_rows} rows, but {labels} {len(label_words)} labels: expected "
-            "as many"
-        )
+    paired = None if label_file is None else pair_labels(label_file, [*first_rows], reader)
+    if paired is not None and not paired.are_joined:
+        count = len(paired.words)
+        if reader.num_rows not in (None, count):
+            raise ValueError(
+                f"{path} has {reader.num_rows} rows, but {labels} {count} labels: expected as many"
+            )
     if not columns and suffix_of(path) == ".npy" and kind != "confidence":
         columns = (UNNAMED,)
     hints = Hints(
@@ -178,13 +202,13 @@ def open_predictions(
         groups=tuple(groups),
         weight=weight,
         unknown=unknown,
-        labels_apart=labels is not None,
+        labels_apart=None if paired is None else paired.words,
     )
     try:
         layout = understand(first_rows, hints)
     except ValueError as error:
         raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
-    return PredictionFile(path, layout, reader, label_words)
+    return PredictionFile(path, layout, reader, paired)
 
 
 def _refuse_empty(path: Path, reader: Reader) -> None:
@@ -199,65 +223,6 @@ def _refuse_empty(path: Path, reader: Reader) -> None:
     )
 
 
-def read_labels(path: Path) -> Words:
-    """Return all labels of a file: its column of labels, or its only one.
-
-    Text without columns is read as one label per line.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "labels.txt")
-    >>> _ = path.write_text("label\\ncat\\nwild dog\\n")
-    >>> read_labels(path).names
-    ['cat', 'wild dog']
-    """
-    if path.is_file() and suffix_of(path) == ".txt":
-        return _label_per_line(path)
-    reader = open_file(path)
-    if isinstance(reader, CsvReader) and len(reader.names) == 1:
-        return _label_per_line(path)
-    names = list(reader.first_rows())
-    name = names[0] if len(names) == 1 else first_named(names, LABEL)
-    if name is None:
-        raise ValueError(
-            f"{path} has the columns {', '.join(names)}: expected one called label, or one alone"
-        )
-    columns: list[Words] = []
-    for part in reader.parts:
-        for batch in reader.batches(part, [], [name]):
-            for line, fault in batch.unreadable.items():
-                raise ValueError(
-                    f"{path}: {reader.unit} {line} {fault}: expected a label for each row of the "
-                    "predictions"
-                )
-            columns.append(_as_words(batch.columns[name]))
-    return Words.joined(columns)
-
-
-def _label_per_line(path: Path) -> Words:
-    with readable(path), open_bytes(path) as file:
-        content = file.read(MOST_LABEL_BYTES + 1)
-        if len(content) > MOST_LABEL_BYTES:
-            raise ValueError(
-                f"{path} holds more than {MOST_LABEL_BYTES:,} bytes: expected one label per line"
-            )
-        text = content.decode("utf-8-sig")
-    lines = [line.strip().strip('"') for line in text.splitlines()]
-    return Words.of(lines[1:] if _has_header(lines) else lines)
-
-
-def _has_header(lines: list[str]) -> bool:
-    """Return whether the first line names the column: alone not a number, or a name for labels."""
-    if not lines:
-        return False
-    is_number = [word.lstrip("-").replace(".", "", 1).isdecimal() for word in lines if word]
-    is_only_word = len(is_number) > 1 and not is_number[0] and all(is_number[1:])
-    return lines[0].lower() in LABEL or is_only_word
-
-
-def _as_words(column: Column) -> Words:
-    return column if isinstance(column, Words) else Words.of_array(column)
-
-
 def _values(batch: FileRows, layout: Layout) -> Array:
     """Return the values of the classes (N, C), unknown after them; or (N,) confidence."""
     if layout.is_matrix:
@@ -267,9 +232,9 @@ def _values(batch: FileRows, layout: Layout) -> Array:
         return values if fits else np.full((len(values), width), np.nan)
     columns = [_floats(batch.columns[name]) for name in layout.columns]
     if layout.kind == "confidence":
-        return columns[0]
+        return _at_most_1(columns[0])
     if layout.is_score:
-        score = columns[0]
+        score = _at_most_1(columns[0]) if layout.kind == "probabilities" else columns[0]
         other = 1 - score if layout.kind == "probabilities" else np.zeros_like(score)
         columns = [other, score]
     values = np.empty((len(batch.positions), len(columns)), np.result_type(*columns))
@@ -286,13 +251,42 @@ def _floats(column: Column, ndim: int = 1) -> Array:
     return column.astype(np.float32 if is_single else np.float64, copy=False)
 
 
+def _at_most_1(shares: Array) -> Array:
+    """Return shares, with 1 where rounding took them above."""
+    above = (shares > 1) & (shares <= 1 + ROW_SUM_TOLERANCE)
+    return np.where(above, shares.dtype.type(1), shares) if above.any() else shares
+
+
+def _other_labels(words: Words, labels: Array) -> Counter[str]:
+    """Return how often each label occurs that is none of the classes."""
+    rows = np.flatnonzero(labels == NO_CLASS)
+    codes, counts = np.unique(words.codes[rows], return_counts=True)
+    return Counter(
+        {words.names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
+    )
+
+
 def _labels(batch: FileRows, layout: Layout, words: Words) -> Array:
     """Return the class of each row; with confidence, 1 where the answer is correct."""
     if layout.kind != "confidence":
-        return class_numbers(words, layout)
+        places = len(layout.one_hot) == 1
+        return words.codes if places else class_numbers(words, layout)
     if layout.correct is not None:
         return class_numbers(words, CORRECTNESS)
-    both = Words.joined([words, _as_words(batch.columns[layout.predicted or ""])])
-    labels, answers = both.codes[: len(words)], both.codes[len(words) :]
-    is_missing = (labels == MISSING) | (answers == MISSING)
-    return np.where(is_missing, MISSING, labels == answers)
+    answers = words_of(batch.columns[layout.predicted or ""])
+    both = Words.joined([_compared(words, layout), _compared(answers, layout)])
+    labels, predicted = both.codes[: len(words)], both.codes[len(words) :]
+    is_missing = (labels == MISSING) | (predicted == MISSING)
+    return np.where(is_missing, MISSING, labels == predicted)
+
+
+def _compared(words: Words, layout: Layout) -> Words:
+    """Return labels or answers as they are compared: see `answer_mode`."""
+    words = words.without_missing_words()
+    if layout.mode == "place":
+        return words
+    names = [fold(name) for name in words.names]
+    if layout.mode == "meaning":
+        names = [str(truth_of(name)) for name in names]
+    # Names may have become equal, which Words.joined puts together.
+    return Words(words.codes, names)

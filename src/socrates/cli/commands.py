@@ -183,11 +183,11 @@ class Export(ModelOptions):
 class AuditOptions:
     """Judge predictions on disk: can their confidence be trusted, and what would improve it?
 
-    The predictions may come from any framework. Files are Parquet (or a folder of parts), CSV,
-    JSON lines, NPZ or NPY, with a label and either probabilities or logits of each class, or
-    confidence and correctness. Several files are compared row by row. The page shows how each file
-    was read; use the options to correct that. The exit status is 1 if a limit of --fail-above or
-    --fail-if-miscalibrated is exceeded.
+    The predictions may come from any framework. Files are Parquet, CSV, JSON, JSON lines, Feather,
+    Excel, NPZ or NPY (or a folder of parts), with a label and either probabilities or logits of
+    each class, or confidence and correctness. Several files are compared row by row. The page shows
+    how each file was read; use the options to correct that. The exit status is 1
+    if a limit of --fail-above or --fail-if-miscalibrated is exceeded.
 
     Example: socrates audit predictions.csv --label-column diagnosis --columns healthy ill
     """

@@ -131,7 +131,8 @@ def nll_per_row(samples: Samples, stacklevel: int = 6) -> Array:
     """
     limit = -math.log(CLIP)
     with np.errstate(divide="ignore"):
-        scores = -np.log(samples.map_rows(entry_per_row).astype(np.float64))
+        # Rounding may take a probability above 1, and no score below 0.
+        scores = np.maximum(-np.log(samples.map_rows(entry_per_row).astype(np.float64)), 0.0)
     clipped = np.flatnonzero(scores > limit)
     prediction = samples.prediction
     if prediction is not None and prediction.logits is not None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from socrates.arrays.content import Classes, check_probabilities, open_labels, seem_probabilities
-from socrates.arrays.open import HALF_DTYPES, ArrayLike, as_tensor, open_weight
+from socrates.arrays.content import (
+    Classes,
+    check_probabilities,
+    open_labels,
+    seem_features,
+    seem_probabilities,
+)
+from socrates.arrays.open import HALF_DTYPES, Array, ArrayLike, as_tensor, open_weight
 
 # Larger differences between logits overflow in the sixth power.
 LARGEST_RANGE = 1e40
@@ -89,6 +96,7 @@ def open_held_out(
             check_probabilities(rows, "from_probs=True")
         else:
             _check_logits(rows)
+            _notice_features(rows, numbers, caller)
     except ValueError as error:
         note = " (the last column is the unknown class, never a label)" if unknown_class else ""
         raise ValueError(f"{caller}: {error}{note}") from error
@@ -100,6 +108,17 @@ def open_held_out(
         unknown_class,
         are_scores,
     )
+
+
+def _notice_features(rows: Tensor, labels: Array, caller: str) -> None:
+    """Warn if rows are the features of a classifier, as in a pipeline without one."""
+    reason = seem_features(rows.double().numpy(), labels) if rows.device.type == "cpu" else ""
+    if reason:
+        warnings.warn(
+            f"{caller} got rows that look like features, not like the outputs of a classifier "
+            f"({reason}): fit a model first, and pass its logits",
+            stacklevel=4,
+        )
 
 
 def refuse_one_class(labels: Tensor, scaler: str) -> None:

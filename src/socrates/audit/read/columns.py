@@ -11,7 +11,10 @@ import numpy as np
 from socrates.arrays.open import Array
 
 MISSING = -1  # the code of a word that is missing
-MISSING_WORDS = frozenset({"", "nan", "NaN", "null", "None"})
+# What stands for no label or group, unless a class has this name.
+MISSING_WORDS = frozenset(
+    {"", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "N/A", "n/a", "#N/A", "NaT"}
+)
 MISSING_GROUP = "(missing)"
 
 
@@ -78,6 +81,17 @@ class Words:
         # MISSING is the smallest code: where there is one, it comes first.
         return Words(codes + len(names) - len(used), names)
 
+    def without_missing_words(self) -> Words:
+        """Return the words with those that stand for nothing, such as nan, as missing.
+
+        >>> Words.of(["a", "nan"]).without_missing_words().codes
+        array([ 0, -1])
+        """
+        if MISSING_WORDS.isdisjoint(self.names):
+            return self
+        names = [None if name in MISSING_WORDS else name for name in self.names]
+        return Words(*_without_missing(self.codes, names))
+
     def to_array(self) -> Array:
         """Return the word of each row as an array of objects.
 
@@ -96,13 +110,15 @@ def word_of(value: Any) -> str | None:
     >>> word_of(7), word_of("7.0"), word_of("seven "), word_of(True), word_of(float("nan"))
     ('7', '7', 'seven', 'true', None)
     """
+    if value is None or value != value:
+        return None
     word = str(value).strip()
     if isinstance(value, bool):
         word = word.lower()
     if word.endswith(".0") and word[:-2].lstrip("-").isdecimal():
         # Whole numbers of which one is missing are often written as fractions.
         word = word[:-2]
-    return None if word in MISSING_WORDS else word
+    return word or None
 
 
 def _without_missing(places: Array, names: Sequence[str | None]) -> tuple[Array, list[str]]:
@@ -185,6 +201,14 @@ def is_readable(kind: Any) -> bool:
     return not types.is_nested(kind)
 
 
+def is_nested(kind: Any) -> bool:
+    """Return whether an Arrow type may hold columns within a column."""
+    from pyarrow import types
+
+    inner = kind.value_type if _is_list(kind) else kind
+    return types.is_struct(inner) or types.is_map(kind)
+
+
 def _is_list(kind: Any) -> bool:
     from pyarrow import types
 
@@ -216,6 +240,8 @@ def _words(column: Any) -> Words:
 
     if arrow.types.is_null(column.type):
         return Words(np.full(len(column), MISSING), [])
+    if column.type in (arrow.string_view(), arrow.binary_view()):
+        column = column.cast(arrow.string())
     is_coded = arrow.types.is_dictionary(column.type)
     coded = column if is_coded else column.dictionary_encode()
     codes = coded.indices.cast(arrow.int64()).fill_null(MISSING).to_numpy(zero_copy_only=False)

@@ -12,7 +12,8 @@ import numpy as np
 
 from . import reader
 from .columns import Column, Words, guess_column, numbers_of
-from .reader import FIRST_ROWS, FilePart, FileRows, Reader, open_bytes, readable
+from .nested import NestedColumns, as_mapping
+from .reader import FIRST_ROWS, UNNAMED, FilePart, FileRows, Reader, open_bytes, readable
 
 
 @dataclass
@@ -28,6 +29,16 @@ class JsonObjects:
         """Return what each object holds under a name, None if nothing."""
         return [row.get(name) for row in self.objects]
 
+    def add(self, value: Any, position: int, line: int) -> None:
+        """Add a row, or why it is none."""
+        row = row_of(value)
+        if row is None:
+            self.unreadable[line] = "is not a JSON object"
+            return
+        self.objects.append(row)
+        self.positions.append(position)
+        self.lines.append(line)
+
 
 class JsonReader(Reader):
     """Read some megabytes of lines at a time."""
@@ -36,26 +47,30 @@ class JsonReader(Reader):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.nested = NestedColumns()
 
     def first_rows(self) -> Mapping[str, Column]:
         """Return every name that one of the first objects has."""
-        block = next(self._blocks(), JsonObjects())
+        block = next(self.blocks(), JsonObjects())
         del block.objects[FIRST_ROWS:]
         names = dict.fromkeys(name for row in block.objects for name in row)
-        return {name: guess_column(block.values(name)) for name in names}
+        table = self.nested.first_rows({name: block.values(name) for name in names})
+        return {name: guess_column(values) for name, values in table.items()}
 
     def batches(
         self, part: FilePart, numbers: Sequence[str], words: Sequence[str]
     ) -> Iterator[FileRows]:
         """Yield the rows of some megabytes of lines at a time."""
-        for block in self._blocks():
-            columns: dict[str, Column] = {name: numbers_of(block.values(name)) for name in numbers}
-            columns |= {name: Words.of(block.values(name)) for name in words}
+        for block in self.blocks():
+            values = self.nested.columns([*numbers, *words], block.values)
+            columns: dict[str, Column] = {name: numbers_of(values[name]) for name in numbers}
+            columns |= {name: Words.of(values[name]) for name in words}
             positions = np.array(block.positions, np.intp)
             lines = np.array(block.lines, np.intp)
             yield FileRows(columns, positions, lines, block.unreadable)
 
-    def _blocks(self) -> Iterator[JsonObjects]:
+    def blocks(self) -> Iterator[JsonObjects]:
+        """Yield the objects of some megabytes of lines at a time."""
         position = 0
         line = 0
         with readable(self.path), open_bytes(self.path) as file:
@@ -65,24 +80,27 @@ class JsonReader(Reader):
                     line += 1
                     if not text.strip():
                         continue
-                    value = _object_of(text)
-                    if value is None:
-                        block.unreadable[line] = "is not a JSON object"
-                    else:
-                        block.objects.append(value)
-                        block.positions.append(position)
-                        block.lines.append(line)
+                    block.add(_value_of(text), position, line)
                     position += 1
                 yield block
 
 
-def _object_of(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object on a line, None if it holds none."""
+def row_of(value: Any) -> dict[str, Any] | None:
+    """Return a value as a row of columns, None if it is none; a bare list is a column unnamed."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list) and len(value) > 1:
+        is_numbers = all(isinstance(entry, int | float) for entry in value)
+        if is_numbers or as_mapping(value) is not None:
+            return {UNNAMED: value}
+    return None
+
+
+def _value_of(text: bytes) -> Any:
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
 
 
 def _next_lines(file: BinaryIO, path: Path) -> list[bytes]:

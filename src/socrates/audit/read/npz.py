@@ -9,15 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from socrates.arrays.open import Array
-from socrates.audit.layout import LABEL, VALUES
+from socrates.audit.layout import LABEL, PREDICTED, VALUES
 from socrates.files import refuse_bomb
 
 from .columns import Column, Words
-from .reader import FIRST_ROWS, FilePart, FileRows, Reader, batch_rows, readable, suffix_of
+from .reader import (
+    CLASSES,
+    FIRST_ROWS,
+    UNNAMED,
+    FilePart,
+    FileRows,
+    Reader,
+    batch_rows,
+    readable,
+    suffix_of,
+)
 
 MOST_CLASSES = 1_000_000
-CLASSES = ("classes", "class_names")
-UNNAMED = "values"  # what the one array of an NPY file is called
 
 
 class ArrayReader(Reader):
@@ -48,8 +56,11 @@ class ArrayReader(Reader):
 
     def _class_names(self, arrays: dict[str, Array]) -> tuple[str, ...]:
         """Take the names of the classes out of the arrays, or count them by `num_classes`."""
-        names = next((arrays.pop(name) for name in CLASSES if name in arrays), None)
-        if names is not None:
+        longest = max((len(array) for array in arrays.values() if array.ndim == 2), default=-1)
+        for name in CLASSES:
+            if name not in arrays or np.size(arrays[name]) == longest:
+                continue  # as many as there are rows: they are the classes of the rows
+            names = arrays.pop(name)
             with readable(self.path, SystemError):  # characters that do not exist
                 return tuple(map(str, _decoded(np.ravel(names)).tolist()))
         count = arrays.get("num_classes")
@@ -110,7 +121,8 @@ class ArrayReader(Reader):
 
 def is_prediction(name: str) -> bool:
     """Return whether an array of this name holds predictions or labels."""
-    return name.lower() in (*LABEL, *VALUES["probabilities"], *VALUES["logits"])
+    known = (*LABEL, *PREDICTED, *VALUES["probabilities"], *VALUES["logits"])
+    return name.lower() in known
 
 
 def _decoded(array: Array) -> Array:

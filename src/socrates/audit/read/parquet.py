@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .columns import Column, from_arrow, is_readable
+from .columns import (
+    Column,
+    Words,
+    from_arrow,
+    guess_column,
+    is_nested,
+    is_readable,
+    numbers_of,
+)
+from .nested import NestedColumns
 from .reader import (
     FIRST_ROWS,
     FilePart,
@@ -20,18 +29,55 @@ from .reader import (
     need_arrow,
     readable,
     refuse_duplicates,
-    suffix_of,
 )
 
 PART_ROWS = 1 << 19  # whatever the number of workers, so that sums do not depend on it
 
 
-class ParquetReader(Reader):
-    """Read a Parquet file, or all those below a folder in the order of their names."""
+class ArrowColumns:
+    """Columns of Arrow batches, and those within others; the first rows decide."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self) -> None:
+        self.nested = NestedColumns()
+        self.opened: set[str] = set()  # columns that are read value by value
+
+    def first_rows(self, batch: Any) -> dict[str, Column]:
+        """Return every column that may hold predictions."""
+        table: dict[str, Column] = {}
+        for field in batch.schema:
+            column = batch.column(field.name)
+            if is_readable(field.type):
+                table[field.name] = from_arrow(column, as_words=False)
+            elif is_nested(field.type):
+                opened = self.nested.first_rows({field.name: column.to_pylist()})
+                self.opened |= {*opened}
+                table |= {name: guess_column(values) for name, values in opened.items()}
+        return table
+
+    def columns(
+        self, batch: Any, numbers: Sequence[str], words: Sequence[str]
+    ) -> dict[str, Column]:
+        """Return some columns of a batch."""
+        columns: dict[str, Column] = {
+            name: from_arrow(batch.column(name), name in words)
+            for name in dict.fromkeys([*numbers, *words])
+            if name not in self.opened
+        }
+        inner = [name for name in dict.fromkeys([*numbers, *words]) if name in self.opened]
+        if inner:
+            values = self.nested.columns(inner, lambda name: batch.column(name).to_pylist())
+            for name in inner:
+                columns[name] = (Words.of if name in words else numbers_of)(values[name])
+        return columns
+
+
+class ParquetReader(Reader):
+    """Read a Parquet file, or the parts in a folder one after the other."""
+
+    def __init__(self, path: Path, parts: Sequence[Path] = ()) -> None:
         self.path = path
-        self.files = _files_below(path) if path.is_dir() else [path]
+        self.files = parts or [path]
+        self.arrow = ArrowColumns()
         groups: list[RowGroup] = []
         sizes: list[int] = []
         for file in self.files:
@@ -47,16 +93,15 @@ class ParquetReader(Reader):
         for file in self.files:
             with _opened(file) as parquet:
                 refuse_duplicates(self.path, parquet.schema_arrow.names)
-                names = [field.name for field in parquet.schema_arrow if is_readable(field.type)]
-                for batch in parquet.iter_batches(FIRST_ROWS, columns=names, use_threads=False):
-                    return {name: from_arrow(batch.column(name), as_words=False) for name in names}
+                for batch in parquet.iter_batches(FIRST_ROWS, use_threads=False):
+                    return self.arrow.first_rows(batch)
         return {}
 
     def batches(
         self, part: FilePart, numbers: Sequence[str], words: Sequence[str]
     ) -> Iterator[FileRows]:
         """Yield the rows of some row groups."""
-        names = list(dict.fromkeys([*numbers, *words]))
+        names = self.arrow.nested.outer([*numbers, *words])
         size = batch_rows(len(numbers))
         for row_group in part:
             first = row_group.first
@@ -69,27 +114,10 @@ class ParquetReader(Reader):
                     )
                 groups = [row_group.group]
                 for batch in parquet.iter_batches(size, groups, names, use_threads=False):
-                    columns = {
-                        name: from_arrow(batch.column(name), name in words) for name in names
-                    }
+                    columns = self.arrow.columns(batch, numbers, words)
                     positions = np.arange(first, first + len(batch))
                     first += len(batch)
                     yield FileRows(columns, positions, positions)
-
-
-def _files_below(folder: Path) -> list[Path]:
-    """Return the Parquet files below a folder, without hidden ones."""
-    files: list[Path] = []
-    for file in sorted(folder.rglob("*")):
-        names = file.relative_to(folder).parts
-        is_hidden = any(name.startswith((".", "_")) for name in names)
-        if suffix_of(file) == ".parquet" and not is_hidden:
-            files.append(file)
-    if not files:
-        raise ValueError(
-            f"{folder} holds no .parquet file: pass a folder of Parquet parts, or a file"
-        )
-    return files
 
 
 def _parts(groups: Sequence[RowGroup], sizes: Sequence[int]) -> list[FilePart]:

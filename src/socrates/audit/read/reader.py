@@ -20,6 +20,8 @@ FIRST_ROWS = 1000  # what a layout is understood from
 BATCH_VALUES = 1 << 20
 BLOCK_BYTES = 1 << 22
 LONGEST_ROW = 1 << 24
+UNNAMED = "values"  # what the one array of an NPY file is called, and rows without names
+CLASSES = ("classes", "class_names", "target_names", "label_names")
 DAMAGE = (OSError, EOFError, UnicodeDecodeError, zlib.error, zipfile.BadZipFile)
 ADVICE = {  # by a word of the library's error
     "utf": "save it as UTF-8",
