@@ -66,6 +66,7 @@ def keep_model(
         scaler if scaler in scalers else "none",
         reading,
         facts=facts(experiment, splits),
+        run=run.identity.run,
     )
     predictor = Predictor(model, about, scalers, seen_images(splits))
     file = predictor.save(
