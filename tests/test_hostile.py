@@ -23,6 +23,7 @@ from report_runs import experiment, make_run
 from safetensors.numpy import save_file
 from scipy.io import loadmat, savemat
 
+from signing import resign_epochs
 from socrates import data, files, models, scaling
 from socrates.audit import predictions as predictions_module
 from socrates.audit.predictions import open_predictions
@@ -356,7 +357,7 @@ def test_nested_without_end(tmp_path, name):
 
 def test_names_with_line_breaks_are_one_line(tmp_path):
     run = Run(make_run(tmp_path, experiment("ce")))
-    (run.directory / "epochs.jsonl").write_text('{"epoch": 1, "a\\nb": "x"}\n')
+    resign_epochs(run.directory, [{"epoch": 1, "a\nb": "x"}])
     with pytest.raises(ValueError, match=r"epochs\.jsonl, line 1 .* a b "):
         run.epochs()
 
