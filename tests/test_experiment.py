@@ -102,7 +102,7 @@ def test_names_of_usual_runs_stay_as_they_are():
     experiment = Experiment(
         Part("digits"), Part("mlp", width=64), ablation, 3, num_train=100, optimization=settings
     )
-    assert experiment.name == "digits-mlp-socrates_no-beta-gamma2.0-seed3-NEWHASH"
+    assert experiment.name == "digits-mlp-socrates_no-beta-gamma2.0-seed3-5d8ad52b"
 
 
 @pytest.mark.parametrize("value", ["a/b", "../up", "c:\\d", 'x*?"<>|\n'])

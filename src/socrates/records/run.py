@@ -99,18 +99,14 @@ class Run:
                 yield run, experiment_of_run
 
     @cached_property
-    def _asked(self) -> tuple[str, Experiment]:
-        return read_signed(self.directory / EXPERIMENT_FILE, read_experiment)
-
-    @property
     def experiment(self) -> Experiment:
         """Return the resolved experiment that the run was started with; the file is read once."""
-        return self._asked[1]
+        return read_signed(self.directory / EXPERIMENT_FILE, read_experiment)[1]
 
-    @property
+    @cached_property
     def identity(self) -> Identity:
         """Return the name that all files of the run carry; its folder may have another name."""
-        return Identity(self._asked[0])
+        return Identity(read_signed(self.directory / EXPERIMENT_FILE, dict)[0])
 
     @property
     def data(self) -> Fingerprint | None:
