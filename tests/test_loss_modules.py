@@ -564,7 +564,7 @@ def test_function_transforms(name):
     with pytest.raises(RuntimeError, match=r"torch\.func"):
         torch.func.grad(criterion)(logits, labels, index)
     assert (criterion.target == 1).all()
-    memory = {key: value.clone() for key, value in criterion.named_buffers()}
+    memory = {key: value.clone() for key, value in criterion.memory().items()}
     torch.func.grad(
         lambda z, memory: torch.func.functional_call(criterion, memory, (z, labels, index))
     )(logits, memory)
