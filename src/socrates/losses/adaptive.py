@@ -126,6 +126,8 @@ class AdaptiveTargetLoss(LossModule):
         # A checkpointed part of the model is computed again in the backward pass, and must find
         # what it found before.
         recomputes = not torch.compiler.is_compiling() and in_backward()
+        if recomputes:
+            self._awaits_backward = False
         start = self._starting_targets(rows, place, recomputes)
         loss, moved, beta = self.terms(rows.logits, rows.labels, start, self.alpha)
         group = group_of(self.process_group)
@@ -135,7 +137,7 @@ class AdaptiveTargetLoss(LossModule):
         if not recomputes:
             targets = _new_targets(rows, moved, start, self.target)
             self._remember(place, start, targets, sizes, group)
-            if not self._warned:
+            if not (self._warned or torch.compiler.is_compiling()):
                 self._warn_of_validation(rows, place)
         return Step(self._reduce_over_ranks(loss, rows, sizes), moved, beta)
 
@@ -184,14 +186,13 @@ class AdaptiveTargetLoss(LossModule):
         return reduced * share.to(reduced.dtype)
 
     def _warn_of_validation(self, rows: LossRows, place: Tensor) -> None:
-        """Warn once of a call that looks like validation, which must not move the targets.
+        """Warn once of what looks like validation, which must not move the targets.
 
-        It has no gradient, or other labels at the same indices. Labels are compared where they can
-        be read at no cost.
+        That is another label at the same index, where labels can be read at no cost; or a call
+        without a gradient that no backward pass computes again before the next call.
         """
-        if torch.compiler.is_compiling():
-            return
-        reason = None if torch.is_grad_enabled() else "without a gradient"
+        reason = "without a gradient" if self._awaits_backward else None
+        self._awaits_backward = not torch.is_grad_enabled()
         if reason is None and is_on_host(rows.labels):
             if self._seen is None:
                 self._seen = SeenLabels(len(cast(Tensor, self.target)))
@@ -201,7 +202,7 @@ class AdaptiveTargetLoss(LossModule):
             warnings.warn(
                 f"{type(self).__name__} was called in training mode {reason}, and moved its "
                 f"targets: call criterion.eval() before validation, and criterion.train() after it",
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def unvisited(self) -> Tensor:
@@ -287,6 +288,7 @@ class AdaptiveTargetLoss(LossModule):
     def _forget_steps(self) -> None:
         self.before = None if self.target is None else torch.full_like(self.target, UNVISITED)
         self._seen: SeenLabels | None = None
+        self._awaits_backward = False
         self._warned = False
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AdaptiveTargetLoss:

@@ -42,7 +42,7 @@ class Predictions(NamedTuple):
                 num_classes=np.int32(self.num_classes),
                 format=np.array(FORMAT),
                 run=np.array(identity.run),
-                epoch=np.int32(identity.epoch),
+                epoch=np.array(identity.epoch),
                 split=np.array(identity.split),
             )
 
