@@ -19,6 +19,10 @@ from .torch_internals import in_backward, is_on_host, is_transformed, is_wrapped
 TargetOver = Literal["all", "known"]
 # `before` of a sample that no training step has seen; a target is never negative.
 UNVISITED = -1.0
+# The labels of this many calls are compared, and then of one in a few: it takes 25 of 400
+# microseconds with 128 samples of 10 classes.
+ALL_COMPARED = 100
+COMPARE_EVERY = 8
 
 
 def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
@@ -193,7 +197,9 @@ class AdaptiveTargetLoss(LossModule):
         """
         reason = "without a gradient" if self._awaits_backward else None
         self._awaits_backward = not torch.is_grad_enabled()
-        if reason is None and is_on_host(rows.labels):
+        self._calls += 1
+        is_compared = self._calls <= ALL_COMPARED or self._calls % COMPARE_EVERY == 0
+        if reason is None and is_compared and is_on_host(rows.labels):
             if self._seen is None:
                 self._seen = SeenLabels(len(cast(Tensor, self.target)))
             reason = self._seen.difference(rows.labels, place, rows.counts)
@@ -288,6 +294,7 @@ class AdaptiveTargetLoss(LossModule):
     def _forget_steps(self) -> None:
         self.before = None if self.target is None else torch.full_like(self.target, UNVISITED)
         self._seen: SeenLabels | None = None
+        self._calls = 0
         self._awaits_backward = False
         self._warned = False
 
