@@ -112,7 +112,8 @@ def read_signed(
             raise ValueError("it is not a file")
         return unsigned(json.loads(path.read_text()), make)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
+        reason = advice or ": the run has not come that far"
+        raise FileNotFoundError(f"{path} is not there{reason}") from None
     except ForeignFile as error:
         raise ForeignFile(f"{path} cannot be read: {error}") from error
     except (

@@ -220,7 +220,7 @@ def run_show(options: Show) -> None:
     console.print(experiment_table(experiment))
     if records:
         console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
-    if (run.directory / "evaluation.json").is_file():
+    if run.finished or (run.directory / "evaluation.json").is_file():
         console.print()
         console.print(evaluation_table(run.evaluation()))
         console.print()
