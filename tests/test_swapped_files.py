@@ -1,4 +1,4 @@
-"""Files that belong together: a file of another run or epoch, or one edited by hand, never gives other
+"""Files that belong together: one of another run or epoch, or edited by hand, never gives other
 numbers without a word."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from socrates.experiment import Experiment, Optimization, Part
 from socrates.predictor import load, weights_hash
 from socrates.records import Run
 from socrates.report.aggregate import find_runs, read_runs
+from socrates.scaling import SCALERS
 
 IMAGES = torch.arange(3 * 64).reshape(3, 1, 8, 8).to(torch.uint8)
 
@@ -36,6 +37,17 @@ OURS, SEED, METHOD = (
     digits("socrates", 2).name,
     digits("ce", 1).name,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_scalers():
+    """Most of the time of a small run is spent on scalers."""
+    every = dict(SCALERS)
+    for name in every.keys() - {"temperature", "readout"}:
+        del SCALERS[name]
+    yield
+    SCALERS.clear()
+    SCALERS.update(every)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +211,7 @@ def answers(run_command: Any, root: Path) -> dict[str, Any]:
         code, text = run_command(*words)
         if code:
             raise Told(text)
-        return text
+        return text.replace(str(root), "")
 
     def report() -> Any:
         runs, skipped = read_runs(find_runs(root), logits=True)
@@ -249,6 +261,7 @@ def test_no_other_numbers_without_a_word(name, root, trained, run, expected):
         place = root.parent / "untouched"
         expected |= answers(run, Path(shutil.copytree(trained, place)))
         assert not [told for told in expected.values() if isinstance(told, Told)], expected
+        assert "already finished" in expected["train"]
     case = CASES[name]
     case.do(root)
     noticed = set()
@@ -256,8 +269,6 @@ def test_no_other_numbers_without_a_word(name, root, trained, run, expected):
         if isinstance(answer, Told):
             assert case.named in str(answer).replace("\n", ""), (command, answer)
             noticed.add(command)
-        elif command in ("show", "train"):  # the folder is in the text
-            assert len(answer) > 0
         else:
             assert same(answer, expected[command]), command
     assert noticed >= set(case.by.split())
@@ -281,5 +292,6 @@ def test_a_run_that_was_copied_counts_once(root):
 def test_a_run_in_a_renamed_folder_is_read(root):
     (root / OURS).rename(root / "mine")
     run = Run(root / "mine")
-    assert run.evaluation().epoch == run.predictions("val", 4) is None or run.evaluation()
+    assert run.evaluation().epoch == 4
+    assert len(run.predictions("val", 4).labels) == len(run.predictions("val", 2).labels)
     assert load(root / "mine").about.run == OURS

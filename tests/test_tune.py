@@ -439,3 +439,15 @@ def test_a_search_in_which_everything_fails_ends(tmp_path, monkeypatch):
     tuned = tune(Study(BASE, {"gamma": (1, 4)}, (1,), 100), LocalEngine(tmp_path, processes=1))
     assert len(tuned.failures) <= 2
     assert tuned.choice.best is None
+
+
+def test_a_run_without_its_epochs_does_not_change_the_choice_without_a_word(monkeypatch, tmp_path):
+    pretend(monkeypatch)
+    study = Study(BASE, {"gamma": (1.0, 2.0, 3.0)}, (1, 2))
+    engine = LocalEngine(tmp_path)
+    best = tune(study, engine).choice.best
+    lost = tmp_path / best.candidate.runs(study.seeds)[0].name / "epochs.jsonl"
+    lost.unlink()
+    (failed,) = tune(study, engine).failures
+    assert str(lost) in failed.reason
+    assert failed.experiment == best.candidate.runs(study.seeds)[0]
