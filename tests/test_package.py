@@ -57,6 +57,7 @@ LAYERS = {
         "names",
         "predictor",
         "processes",
+        "prose",
         "records",
     },
     "plots": {"metrics", "pareto"},
@@ -92,7 +93,7 @@ LAYERS = {
         "pareto",
         "scaling",
     },
-    "quickstart": {"engine", "experiment", "records", "report"},
+    "quickstart": {"engine", "experiment", "prose", "records", "report"},
     "cli": {
         "data",
         "engine",
@@ -103,6 +104,7 @@ LAYERS = {
         "names",
         "paper",
         "predictor",
+        "prose",
     }
     | {"audit", "quickstart", "records", "report"},
 }

@@ -110,7 +110,7 @@ def read_signed(
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
             raise ValueError("it is not a file")
-        return unsigned(json.loads(path.read_text()), make)
+        return unsigned(json.loads(path.read_text(encoding="utf-8")), make)
     except FileNotFoundError:
         reason = advice or ": the run has not come that far"
         raise FileNotFoundError(f"{path} is not there{reason}") from None

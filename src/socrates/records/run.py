@@ -132,7 +132,7 @@ class Run:
     def append_epoch(self, record: EpochRecord) -> None:
         """Append one line and flush it to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
-        with named_errors(path), open(path, "a") as file:
+        with named_errors(path), open(path, "a", encoding="utf-8") as file:
             file.write(self._line(record))
             file.flush()
             os.fsync(file.fileno())
