@@ -608,6 +608,7 @@ def test_what_decides_numbers_is_in_the_name() -> None:
     assert len({one.name for one in (usual, *changed)}) == 5
     for one in changed:
         assert Experiment.from_json(json.loads(json.dumps(one.to_json()))) == one
+    plain = usual.to_json()
     del plain["seed"]
     with pytest.raises(ValueError, match=r"\['seed'\]"):
         Experiment.from_json(plain)
