@@ -136,9 +136,9 @@ def table() -> str:
 
 
 def state_table() -> str:
-    """Return how much memory and disk the targets take, computed from the buffers of a loss."""
+    """Return how much memory and disk the targets take, computed from the tensors of a loss."""
     loss = SocratesLoss(1000)
-    held = sum(buffer.nbytes for buffer in loss.buffers()) // 1000
+    held = sum(tensor.nbytes for tensor in loss.memory().values()) // 1000
     kept = sum(value.nbytes for value in loss.state_dict().values()) // 1000
     lines = ["| training samples | memory on each rank | in a checkpoint |", "|---:|---:|---:|"]
     lines += [

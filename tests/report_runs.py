@@ -3,7 +3,6 @@ without training."""
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from signing import resign_epochs
 from socrates.engine.evaluate import parts_of_scores
 from socrates.experiment import Experiment, Optimization, Part, Value
 from socrates.records import Evaluation, Run
@@ -63,9 +63,7 @@ def make_run(
     if not experiment.method.name.startswith("socrates"):
         for record in records:
             record.pop("beta", None)  # as in training: no other method has a penalty
-    (run.directory / "epochs.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in records)
-    )
+    resign_epochs(run.directory, records)
     kept = [epoch for epoch in _upto(done) if epoch % experiment.keep_every == 0 or epoch == asked]
     for epoch in kept:
         for split, size in (("val", max(num_test // 2, 1)), ("test", num_test)):
@@ -73,7 +71,7 @@ def make_run(
             run.save_predictions(split, epoch, logits, labels, num_classes)
     if done == asked:
         run.save_evaluation(_evaluation(run, exact, unknown, test or {}))
-        run.finish({"epochs": done, "collapsed": collapsed})
+        run.finish({"epochs": done, "epoch": done, "collapsed": collapsed})
     return run.directory
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import chaos_runs
 from chaos_runs import Verdict, command, experiment_of, numbers, stopped_and_finished, survives
+from socrates.files import with_checksum
 from socrates.records import Run
 
 chaos_runs.warm_up()
@@ -34,6 +35,8 @@ assert survives("show", folder, expected) == survives("report", folder, expected
 the checksum
 del plain["checksum"]
 path.write_text(json.dumps(plain))
+assert survives("show", folder, expected) == survives("report", folder, expected) == "told"
+path.write_text(json.dumps(with_checksum(plain)))
 for action in ("show", "report"):
     try:
         survives(action, folder, expected)

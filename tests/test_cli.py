@@ -46,7 +46,7 @@ def test_train_evaluate_show(run, tmp_path):
     code, text = run(*command, "--out", tmp_path, "--device", "cpu")
     assert code == 0, text
     directory = next(tmp_path.iterdir())
-    assert directory.name.startswith("digits-mlp-socrates-alpha0.9-gamma1.0-seed1-")
+    assert directory.name.startswith("digits-mlp-socrates-alpha0.9-seed1-")
     assert "epoch 2/2" in text
     assert directory.name in text.replace("\n", "")
     code, text = run(*command, "--out", tmp_path)

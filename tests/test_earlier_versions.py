@@ -1,101 +1,153 @@
-"""Run directories that earlier versions wrote are read and continued."""
+"""Files of format 1.0 are read and continued; those of version 0.x are refused in one line."""
 
 from __future__ import annotations
 
 import json
-import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
-from socrates.engine import checkpoint
-from socrates.engine.studies.runs import finished_run
+from signing import resign, resign_model
+from socrates import scaling
+from socrates.engine import checkpoint, evaluate
 from socrates.engine.train import train
-from socrates.experiment import Part, resolve
+from socrates.experiment import Part
+from socrates.files import with_checksum
+from socrates.identity import FORMAT, ForeignFile
+from socrates.predictor import load
 from socrates.records import Run
-from socrates.report.labels import method_label
 
-STORED = Path(__file__).parent / "data" / "runs-0.1.0"
 FORMATS = Path(__file__).parent / "data" / "formats"
-FINISHED, STOPPED = (
-    "digits-mlp-socrates-seed1-b61103d8",
-    "digits-mlp-socrates-gamma1.0-seed1-dde90cfd",
-)
 
 
-@pytest.fixture
-def runs(tmp_path):
-    return Path(shutil.copytree(STORED, tmp_path / "runs"))
+@pytest.fixture(params=["1.0"])
+def stored(request, tmp_path):
+    return Path(shutil.copytree(FORMATS / request.param, tmp_path / "runs"))
 
 
-def test_a_finished_run_is_read(runs):
-    run = Run(runs / FINISHED)
+def the_run(folder):
+    (directory,) = folder.glob("digits-*")
+    return Run(directory)
+
+
+def test_the_files_of_this_format_are_stored():
+    assert (FORMATS / FORMAT).is_dir()
+
+
+def test_a_finished_run_is_read(stored):
+    run = the_run(stored / "finished")
     assert run.finished
-    assert run.experiment.method == Part(
-        "socrates", alpha=0.99, gamma=2.0, start_epoch=0, target_over="all"
-    )
+    expected = Part("socrates", alpha=0.99, gamma=1.0, start_epoch=0, target_over="all")
+    assert run.experiment.method == expected
     assert [record.epoch for record in run.epochs()] == [1, 2, 3, 4]
-    assert run.epochs()[0].value("val_accuracy") == 0.1
-    evaluation = run.evaluation()
-    assert (evaluation.epoch, evaluation.unknown_class) == (4, True)
-    assert evaluation.scalers == ("none", "temperature", "vector", "matrix", "readout")
-    assert math.isclose(
-        evaluation.value("none", "test", "answer", "ece"), 0.0413729598, abs_tol=1e-9
-    )
+    assert (run.chosen_epoch(), run.evaluation().epoch) == (4, 4)
+    told = run.evaluation().value("none", "test", "answer", "accuracy")
+    assert told == evaluate(run).value("none", "test", "answer", "accuracy")
+    predictor = load(run.directory)
+    assert (predictor.about.run, predictor.about.epoch) == (run.directory.name, 4)
+    assert scaling.load(stored / "scaler.npz").columns == 11
 
 
-def test_a_finished_run_is_found_under_its_old_name(runs):
-    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    assert (
-        train(Run(runs / FINISHED).experiment, runs, accelerator="cpu").directory == runs / FINISHED
-    )
-    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+def test_a_finished_run_is_not_trained_again(stored):
+    run = the_run(stored / "finished")
+    before = {path: path.read_bytes() for path in stored.rglob("*") if path.is_file()}
+    assert train(run.experiment, stored / "finished", accelerator="cpu").directory == run.directory
+    assert {path: path.read_bytes() for path in stored.rglob("*") if path.is_file()} == before
 
 
-def test_a_stopped_run_is_continued(runs):
-    run = train(Run(runs / STOPPED).experiment, runs, accelerator="cpu")
-    assert run.directory == runs / STOPPED
-    assert run.finished
-    expected = np.load(runs / "continued-val-0004.npz")["logits"]
+def test_a_stopped_run_is_continued(stored):
+    stopped = the_run(stored / "stopped")
+    run = train(stopped.experiment, stored / "stopped", accelerator="cpu")
+    assert (run.directory, run.finished) == (stopped.directory, True)
+    expected = the_run(stored / "finished").predictions("val", 4).logits
     np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_checkpoint_of_every_format_is_continued(number, tmp_path):
-    """Format 1 is of whole epochs; format 2 was stopped after the first step of the third epoch."""
-    runs = Path(shutil.copytree(FORMATS / str(number), tmp_path / "runs"))
-    (stopped,) = runs.glob("digits-*")
-    assert checkpoint.read(stopped / "checkpoint.pt").get("format", 1) == number
-    run = train(Run(stopped).experiment, runs, accelerator="cpu")
-    assert (run.directory, run.finished) == (stopped, True)
-    expected = np.load(runs / "continued-val-0004.npz")["logits"]
-    np.testing.assert_allclose(run.predictions("val", 4).logits, expected, rtol=0, atol=1e-6)
-
-
-def test_a_run_of_mc_keeps_the_fixed_rate_of_its_time(runs):
-    path = runs / FINISHED / "experiment.json"
+def old_json(path):
+    """As 0.1.0 wrote it: without format, run and checksum."""
     plain = json.loads(path.read_text())
-    path.write_text(json.dumps({**plain, "method": {"name": "mc", "options": {}}}))
-    assert dict(Run(runs / FINISHED).experiment.method.options)["virtual_rate"] == 0.1
-    now = resolve(replace(Run(runs / FINISHED).experiment, method=Part("mc")))
-    assert dict(now.method.options)["virtual_rate"] is None
-    assert Run.create(runs, now).experiment == now
+    for name in ("format", "run", "checksum"):
+        del plain[name]
+    path.write_text(json.dumps(plain))
 
 
-def test_a_run_of_ccl_sc_is_told_from_one_of_now(runs):
-    path = runs / FINISHED / "experiment.json"
-    path.write_text(
-        json.dumps({**json.loads(path.read_text()), "method": {"name": "ccl_sc", "options": {}}})
-    )
-    path.parent.rename(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
-    then = Run(runs / "digits-mlp-ccl_sc-seed1-b61103d8")
-    assert then.experiment.changed("method") == {"queues_by": "model"}
-    assert "queues_by=model" in method_label(then.experiment)
-    now = resolve(replace(then.experiment, method=Part("ccl_sc")))
-    assert finished_run(runs, now) is None  # it is trained, in a folder of its own
-    assert Run.create(runs, now).experiment == now
-    assert Run.directory_of(runs, now) != then.directory
-    assert Run.directory_of(runs, then.experiment) == then.directory
+def old_epochs(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        del line["format"], line["run"], line["checksum"]
+    path.write_text("".join(json.dumps(with_checksum(line)) + "\n" for line in lines))
+
+
+def old_logits(path):
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in ("logits", "labels", "num_classes")}
+    np.savez_compressed(path, **arrays)
+
+
+def old_model(path):
+    def change(about, _):
+        about["format"] = 1
+        del about["run"]
+
+    resign_model(path, change)
+
+
+def old_checkpoint(path):
+    content = checkpoint.read(path)
+    torch.save({**content, "format": 2}, path)
+
+
+def old_scaler(path):
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    about = json.loads(str(arrays["socrates_scaler"])) | {"format": 1}
+    np.savez(path, **arrays | {"socrates_scaler": np.array(json.dumps(about))})
+
+
+OLD = {
+    "experiment.json": (old_json, lambda run: Run(run.directory).experiment),
+    "evaluation.json": (old_json, lambda run: run.evaluation()),
+    "finished.json": (old_json, lambda run: run.summary()),
+    "data.json": (old_json, lambda run: run.data),
+    "epochs.jsonl": (old_epochs, lambda run: run.epochs()),
+    "predictions/val-0004.npz": (old_logits, lambda run: evaluate(run)),
+    "model.safetensors": (old_model, lambda run: load(run.directory)),
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_file_of_version_0_is_refused_in_one_line(name, stored):
+    spoil, read = OLD[name]
+    run = the_run(stored / "finished")
+    spoil(run.directory / name)
+    with pytest.raises(ForeignFile, match=rf"{name}\b.*version 0\.x.*1\.0") as error:
+        read(run)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_and_a_scaler_of_version_0_are_refused_in_one_line(stored):
+    run = the_run(stored / "stopped")
+    old_checkpoint(run.checkpoint)
+    with pytest.raises(ForeignFile, match=r"checkpoint\.pt .*format 2 of version 0\.x.*1\.0"):
+        train(run.experiment, stored / "stopped", accelerator="cpu")
+    old_scaler(stored / "scaler.npz")
+    with pytest.raises(ValueError, match=r"scaler\.npz .*format 1 of version 0\.x.*1\.0"):
+        scaling.load(stored / "scaler.npz")
+
+
+def test_a_later_format_is_refused_by_its_number(stored):
+    run = the_run(stored / "finished")
+    resign(run.directory / "experiment.json", lambda plain: plain.update(format="2.0"))
+    with pytest.raises(ForeignFile, match=r"experiment\.json .*format '2\.0'.*1\.0"):
+        _ = run.experiment
+
+
+def test_a_model_of_another_program_is_not_taken_for_one_of_version_0(stored):
+    path = the_run(stored / "finished").directory / "model.safetensors"
+    save_file(load_file(path), path)
+    with pytest.raises(ValueError, match=r"no description"):
+        load(path)

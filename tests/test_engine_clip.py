@@ -4,7 +4,6 @@ goes on equal."""
 from __future__ import annotations
 
 import importlib
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -221,21 +220,6 @@ def test_a_study_of_batch_sizes_trains_what_train_would():
         )
     with pytest.raises(ValueError, match=r"batch_size .*'16'"):
         with_batch_size(base.optimization, "16")  # type: ignore[arg-type]
-
-
-def test_runs_of_before_keep_their_name_and_are_not_clipped():
-    now = Experiment(
-        Part("digits"),
-        Part("mlp"),
-        Part("focal"),
-        optimization=usual_optimization("digits", "mlp", "ce"),
-    )
-    plain = json.loads(json.dumps(now.to_json()))
-    assert plain["optimization"].pop("clip_norm") == 1.0
-    then = Experiment.from_json(plain)
-    assert then.optimization == replace(now.optimization, clip_norm=0.0)
-    assert then.name == "digits-mlp-focal-seed1-c480fe3c"
-    assert now.name != then.name
 
 
 @pytest.mark.slow

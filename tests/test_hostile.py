@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import io
-import json
 import os
 import struct
 import sys
@@ -20,9 +19,10 @@ import pytest
 from data_files import idx, pixels
 from PIL import EpsImagePlugin, Image
 from report_runs import experiment, make_run
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from scipy.io import loadmat, savemat
 
+from signing import resign_epochs, resign_model
 from socrates import data, files, models, scaling
 from socrates.audit import predictions as predictions_module
 from socrates.audit.predictions import open_predictions
@@ -356,7 +356,7 @@ def test_nested_without_end(tmp_path, name):
 
 def test_names_with_line_breaks_are_one_line(tmp_path):
     run = Run(make_run(tmp_path, experiment("ce")))
-    (run.directory / "epochs.jsonl").write_text('{"epoch": 1, "a\\nb": "x"}\n')
+    resign_epochs(run.directory, [{"epoch": 1, "a\nb": "x"}])
     with pytest.raises(ValueError, match=r"epochs\.jsonl, line 1 .* a b "):
         run.epochs()
 
@@ -375,14 +375,10 @@ def model_file(path: Path, **changes: object) -> Path:
         "mlp", {"width": 4}, 2, (1, 2, 2), ("cat", "dog"), Preparation(mean=(0.5,), std=(0.5,))
     )
     kept = Predictor(models.build("mlp", 2, (1, 2, 2), width=4), about).save(path)
-    body = kept.read_bytes()
-    (size,) = struct.unpack("<Q", body[:8])
-    header = json.loads(body[8 : 8 + size])
-    told = json.loads(header["__metadata__"]["socrates"]) | changes
-    told.pop("checksum", None)
-    header["__metadata__"]["socrates"] = DEEP if "deep" in changes else json.dumps(told)
-    spoiled = json.dumps(header).encode()
-    kept.write_bytes(struct.pack("<Q", len(spoiled)) + spoiled + body[8 + size :])
+    if "deep" in changes:
+        save_file(load_file(kept), kept, {"socrates": DEEP})
+    else:
+        resign_model(kept, lambda about, _: about.update(changes))
     return kept
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 # all it needs.
 LAYER_0 = ("losses", "metrics", "scaling", "pareto", "abstention")
 # The ground floor, which every part may use, and which uses no other part.
-GROUND_FLOOR = {"arrays", "files", "isotonic", "palette"}
+GROUND_FLOOR = {"arrays", "files", "identity", "isotonic", "palette"}
 
 # What each part may import of ours (itself included); parts not listed here may import nothing of
 # ours.
@@ -31,13 +31,14 @@ FOUNDATIONS = {"abstention", "losses", "metrics", "scaling", "pareto"}
 LAYERS = {
     "names": set(),
     "files": set(),
+    "identity": {"files"},
     "scaling": {"metrics"},  # what the unknown column means stands in metrics/predictions.py
     "data": {"contracts", "files", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
     "optimization": {"data", "methods"},
     "experiment": {"contracts", "data", "methods", "models", "names", "optimization"},
-    "records": {"data", "experiment", "files"},
+    "records": {"data", "experiment", "files", "metrics"},
     # records and report only for the card and the Hub, which nothing else here imports
     "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "scaling"}
     | {"plots", "records", "report"},  # for the card

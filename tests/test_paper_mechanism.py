@@ -3,7 +3,6 @@ was idle."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from mechanism_table import markdown
 from report_runs import experiment, make_run
 
+from signing import resign_epochs
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.paper.grid import final_experiment
@@ -95,9 +95,9 @@ def test_what_was_trained_as_two_and_is_one_is_said():
 
 
 def set_idle(directory, **values):
-    path, values = directory / "epochs.jsonl", values or {"target": 0.999, "unknown_term": 0.0}
-    records = [json.loads(line) | values for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    values = values or {"target": 0.999, "unknown_term": 0.0}
+    records = Run(directory).epochs()
+    resign_epochs(directory, [record.to_json() | values for record in records])
 
 
 @pytest.fixture

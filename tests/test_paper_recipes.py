@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import torch
 from report_runs import make_run
 
+from signing import resign_epochs
 from socrates import methods, metrics
 from socrates.contracts import Task
 from socrates.engine.studies.forecast import workload_of
@@ -240,10 +240,10 @@ def test_the_search_chooses_on_validation_and_leaves_collapsed_candidates_out(tm
         )
     values = {"Focal 1": (0.01, 0.001), "Focal 3": (0.05, 0.01), "Focal 5": (0.30, 0.005)}
     for title, (error, ece) in values.items():
-        path = tmp_path / few[title][0].name / "epochs.jsonl"
-        *before, last = path.read_text().splitlines()
-        record = {**json.loads(last), "val_accuracy": 1 - error, "val_ece": ece, "val_cw_ece": 0.01}
-        path.write_text("\n".join([*before, json.dumps(record)]) + "\n")
+        run = Run(tmp_path / few[title][0].name)
+        *before, last = (record.to_json() for record in run.epochs())
+        last |= {"val_accuracy": 1 - error, "val_ece": ece, "val_cw_ece": 0.01}
+        resign_epochs(run.directory, [*before, last])
     recipes = find_recipes(["hyperparameters"])
     write_recipes(
         recipes,

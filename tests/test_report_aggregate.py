@@ -4,7 +4,6 @@ reason."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import sys
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from report_runs import experiment, make_run
 
+from signing import resign, resign_epochs
 from socrates.cli.report import Report, run_report
 from socrates.experiment import Part, resolve
 from socrates.paper.compare import published
@@ -207,14 +207,11 @@ def write(name, content):
 
 
 def edit(name, change):
-    def damage(directory):
-        path = directory / name
-        value = json.loads(path.read_text())
-        value.pop("checksum", None)  # as an earlier version wrote it
-        change(value)
-        path.write_text(json.dumps(value))
+    return lambda directory: resign(directory / name, change)
 
-    return damage
+
+def records(*lines):
+    return lambda directory: resign_epochs(directory, lines)
 
 
 def cut(name, size):
@@ -240,8 +237,8 @@ DAMAGES = {
         edit("evaluation.json", lambda v: v.update(results={})),
         "has no results",
     ),
-    "experiment a list": (write("experiment.json", "[1, 2]"), "damaged .TypeError"),
-    "experiment a number": (write("experiment.json", "5"), "damaged .TypeError"),
+    "experiment a list": (write("experiment.json", "[1, 2]"), "not an object"),
+    "experiment a number": (write("experiment.json", "5"), "not an object"),
     "experiment of another version": (
         edit("experiment.json", lambda v: v.pop("seed")),
         "'seed'. are missing",
@@ -272,8 +269,8 @@ DAMAGES = {
     "epochs empty": (write("epochs.jsonl", ""), "0 lines"),
     "epochs truncated": (cut("epochs.jsonl", 900), "lines that are not those of epochs 1 to 6"),
     "epochs damaged": (
-        write("epochs.jsonl", '{"epoch": 1}\n{"epo\n{"epoch": 3}\n'),
-        "line 2 is damaged",
+        write("epochs.jsonl", '{"epo\n{"epoch": 3}\n'),
+        "line 1 is damaged",
     ),
     "epochs not text": (
         lambda d: (d / "epochs.jsonl").write_bytes(b"\xff\xfe\n"),
@@ -282,21 +279,21 @@ DAMAGES = {
     "epochs of lists": (write("epochs.jsonl", "[1]\n" * 6), "line 1 is damaged"),
     "epochs of numbers": (write("epochs.jsonl", "1\n" * 6), "line 1 is damaged"),
     "epochs without epoch": (
-        write("epochs.jsonl", '{"val_ece": 0.1}\n' * 6),
+        records({"val_ece": 0.1}),
         "is not a record of an epoch",
     ),
     "epochs of words": (
-        write("epochs.jsonl", '{"epoch": 1, "val_ece": "low"}\n'),
+        records({"epoch": 1, "val_ece": "low"}),
         "must be numbers",
     ),
     "epochs too large": (
-        write("epochs.jsonl", '{"epoch": 1' + "0" * 400 + "}\n"),
+        records({"epoch": 10**400}),
         "damaged .OverflowError",
     ),
     "no evaluation": (remove("evaluation.json"), "evaluation.json is not there"),
     "evaluation truncated": (cut("evaluation.json", 500), "evaluation.json is damaged"),
-    "evaluation a list": (write("evaluation.json", "[]"), "it has no epoch"),
-    "evaluation a number": (write("evaluation.json", "3"), "it has no epoch"),
+    "evaluation a list": (write("evaluation.json", "[]"), "not an object"),
+    "evaluation a number": (write("evaluation.json", "3"), "not an object"),
     "evaluation without results": (
         edit("evaluation.json", lambda v: v.pop("results")),
         "it has no results",
@@ -319,7 +316,7 @@ DAMAGES = {
     ),
     "not finished": (remove("finished.json"), "unfinished: 6 of 6 epochs are done"),
     "finished truncated": (cut("finished.json", 3), "finished.json is damaged"),
-    "finished a list": (write("finished.json", "[]"), "is not a summary of a run"),
+    "finished a list": (write("finished.json", "[]"), "not an object"),
 }
 
 
@@ -391,11 +388,8 @@ def test_a_diverged_run_is_read_with_numbers_missing(tmp_path):
     edit("evaluation.json", lambda value: value.update(results={}, skipped={"none": "diverged"}))(
         directory
     )
-    lines = [
-        json.dumps({"epoch": epoch, "val_ece": None, "collapsed": "no"}) + "\n"
-        for epoch in range(1, 7)
-    ]
-    write("epochs.jsonl", "".join(lines))(directory)
+    lines = [{"epoch": epoch, "val_ece": None, "collapsed": "no"} for epoch in range(1, 7)]
+    resign_epochs(directory, lines)
     ((group,),) = group_runs(read_all(tmp_path)[0]).values()
     assert np.isnan(group.values("ece")).all()
     assert np.isnan(group.curve("val_ece")).all()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from report_runs import experiment, make_run
 
+from signing import resign
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
@@ -249,10 +250,9 @@ def test_long_curves_are_thinned_and_keep_both_ends(tmp_path):
 def test_a_diverged_run_has_no_numbers_and_breaks_nothing(tmp_path):
     make_run(tmp_path, experiment("ce"))
     directory = make_run(tmp_path, experiment("focal"), collapsed="the logits are not finite")
-    evaluation = json.loads((directory / "evaluation.json").read_text())
-    evaluation.pop("checksum", None)
-    (directory / "evaluation.json").write_text(
-        json.dumps({**evaluation, "results": {}, "skipped": {"none": "diverged"}})
+    resign(
+        directory / "evaluation.json",
+        lambda plain: plain.update(results={}, skipped={"none": "diverged"}),
     )
     data = data_of(tmp_path)
     focal = re.search(r"Focal<small.*?</tr>", first(data)["tables"]["overview"]["answer"]).group()

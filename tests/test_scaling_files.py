@@ -215,8 +215,12 @@ FOREIGN = {
     "torch": (lambda path: torch.save({"a": 1}, path), "not a whole scaler"),
     "another zip": (lambda path: zipfile.ZipFile(path, "w").close(), "holds other arrays"),
     "format": (
-        lambda path: written(path, {"format": 2}),
-        "format 2, .*reads 1",
+        lambda path: written(path, {"format": "2.0"}),
+        r"format '2\.0', .*reads 1\.0",
+    ),
+    "version 0.x": (
+        lambda path: written(path, {"format": 1}),
+        r"format 1 of version 0\.x, .*reads 1\.0",
     ),
     "kind": (
         lambda path: written(path, {"kind": "magic"}),

@@ -147,26 +147,20 @@ def test_nothing_to_choose_from():
 
 def test_a_score_is_the_last_epoch_of_validation(tmp_path):
     run = Run.create(tmp_path, BASE)
-    assert score_of(run) == "has no record of its epochs"
-    run.append_epoch(
-        EpochRecord.from_json(
-            {"epoch": 1, "val_accuracy": 0.5, "val_ece": 0.4, "val_cw_ece": 0.3, "collapsed": None}
-        )
-    )
-    run.append_epoch(
-        EpochRecord.from_json(
-            {"epoch": 2, "val_accuracy": 0.75, "val_ece": 0.2, "val_cw_ece": 0.1, "collapsed": None}
-        )
-    )
-    assert score_of(run) == ValidationScore(0.25, 0.2, 0.1)
-    run.append_epoch(EpochRecord.from_json({"epoch": 3, "collapsed": None}))
-    assert str(score_of(run)).startswith("diverged")
-    run.append_epoch(
-        EpochRecord.from_json(
-            {"epoch": 4, "val_accuracy": 0.1, "collapsed": "every answer is class 1"}
-        )
-    )
-    assert score_of(run) == "collapsed: every answer is class 1"
+    with pytest.raises(ValueError, match=r"epochs\.jsonl"):
+        score_of(run)
+    scores = {"val_accuracy": 0.5, "val_ece": 0.4, "val_cw_ece": 0.3}
+    last = {"val_accuracy": 0.75, "val_ece": 0.2, "val_cw_ece": 0.1}
+    for epoch in range(1, 9):
+        run.append_epoch(EpochRecord(epoch, scores))
+    for values, collapsed, expected in (
+        (last, None, ValidationScore(0.25, 0.2, 0.1)),
+        ({}, None, "diverged: its validation metrics are not finite"),
+        (last, "every answer is class 1", "collapsed: every answer is class 1"),
+    ):
+        run.forget_epochs_after(8)
+        run.append_epoch(EpochRecord(9, values, collapsed))
+        assert score_of(run) == expected
 
 
 def test_a_grid_reaches_method_model_and_optimization():
@@ -368,8 +362,9 @@ class Pretend:
             "val_cw_ece": 0.1,
             "collapsed": collapsed,
         }
-        run.append_epoch(EpochRecord.from_json({"epoch": 9, **record}))
-        run.finish({})
+        for epoch in range(1, 10):
+            run.append_epoch(EpochRecord.from_json({"epoch": epoch, **record}))
+        run.finish({"epochs": 9, "epoch": 9})
         return run
 
 
@@ -444,3 +439,15 @@ def test_a_search_in_which_everything_fails_ends(tmp_path, monkeypatch):
     tuned = tune(Study(BASE, {"gamma": (1, 4)}, (1,), 100), LocalEngine(tmp_path, processes=1))
     assert len(tuned.failures) <= 2
     assert tuned.choice.best is None
+
+
+def test_a_run_without_its_epochs_does_not_change_the_choice_without_a_word(monkeypatch, tmp_path):
+    pretend(monkeypatch)
+    study = Study(BASE, {"gamma": (1.0, 2.0, 3.0)}, (1, 2))
+    engine = LocalEngine(tmp_path)
+    best = tune(study, engine).choice.best
+    lost = tmp_path / best.candidate.runs(study.seeds)[0].name / "epochs.jsonl"
+    lost.unlink()
+    (failed,) = tune(study, engine).failures
+    assert str(lost) in failed.reason
+    assert failed.experiment == best.candidate.runs(study.seeds)[0]

@@ -55,13 +55,6 @@ CHOICES: dict[str, tuple[str, int]] = {
     "ece": ("val_ece", 1),
     "accuracy": ("val_accuracy", -1),
 }
-# Options that names leave out at a value that used to be their default: a new default renames no
-# run, and does not give a new run the name of one that was trained with the old default.
-NAMED_WITHOUT: dict[str, dict[str, Value]] = {
-    name: {"gamma": 2.0} for name in methods.METHODS if name.partition(":")[0] == "socrates"
-}
-# What earlier versions did not write is at its default.
-ADDED_LATER = {"recipe", "clip_norm", "choose", "certify", "start"}
 # bytes of a directory's name before seed and digest: file systems refuse more than 255
 LONGEST_NAME = 200
 
@@ -97,11 +90,11 @@ class Part:
 class Experiment:
     """One training run. Vary it with `dataclasses.replace`.
 
-    >>> experiment = Experiment(Part("digits"), Part("mlp"), Part("socrates", gamma=1.0), seed=3)
+    >>> experiment = Experiment(Part("digits"), Part("mlp"), Part("socrates", gamma=2.0), seed=3)
     >>> Experiment.from_json(experiment.to_json()) == experiment
     True
     >>> experiment.name
-    'digits-mlp-socrates-gamma1.0-seed3-...'
+    'digits-mlp-socrates-gamma2.0-seed3-...'
     >>> replace(experiment, precision="32") == experiment
     True
     """
@@ -152,11 +145,8 @@ class Experiment:
         """Return the name of its directory: what is trained, changed options, seed and a digest.
 
         What is at its default leaves no trace in it, so that a new option or field renames no run.
-        If the default of an option has changed, its first default counts (`NAMED_WITHOUT`).
         """
-        old_defaults = NAMED_WITHOUT.get(self.method.name, {})
         changed = {kind: self.changed(kind) for kind in KINDS}
-        changed["method"] = self.changed("method", **old_defaults)
         words: dict[str, Any] = {kind: [getattr(self, kind).name, changed[kind]] for kind in KINDS}
         words |= _not_at_default(self, (*KINDS, "optimization"))
         words["optimization"] = _not_at_default(self.optimization)
@@ -169,14 +159,14 @@ class Experiment:
         parts = "-".join((self.dataset.name, self.model.name, self.method.name))
         return directory_name(parts + options)
 
-    def changed(self, kind: Kind, **defaults: Value) -> dict[str, Value]:
-        """Return the options of a part that differ from their defaults, or from `defaults`.
+    def changed(self, kind: Kind) -> dict[str, Value]:
+        """Return the options of a part that differ from their defaults.
 
         >>> wide = Part("mlp", width=64)
         >>> Experiment(Part("digits"), wide, Part("focal", gamma=2)).changed("model")
         {'width': 64}
         """
-        default = replace(self, **{kind: Part(getattr(self, kind).name, **defaults)})
+        default = replace(self, **{kind: Part(getattr(self, kind).name)})
         options = _resolved_part(self, kind, trust_code=False).options
         default_options = _resolved_part(default, kind, trust_code=False).options
         return dict(item for item in options if item not in default_options)
@@ -310,5 +300,5 @@ def _not_at_default(settings: Any, without: Collection[str] = ()) -> dict[str, A
 
 def _check_fields(what: str, kind: type, plain: dict[str, Any]) -> None:
     known = {item.name for item in fields(kind)}
-    if wrong := sorted((set(plain) ^ known) - (known & ADDED_LATER)):
+    if wrong := sorted(set(plain) ^ known):
         raise ValueError(f"{what} has the fields {sorted(known)}: {wrong} are missing or unknown")

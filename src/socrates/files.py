@@ -123,10 +123,8 @@ def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
     return {**value, "checksum": _checksum(value)}
 
 
-def without_checksum(value: Any) -> Any:
-    """Return the values without their checksum; refuse them if they have been changed.
-
-    Earlier versions wrote no checksum.
+def without_checksum(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the values without their checksum; refuse them if either has been changed.
 
     >>> without_checksum({"epoch": 1, "checksum": "94919848"})
     {'epoch': 1}
@@ -134,8 +132,8 @@ def without_checksum(value: Any) -> Any:
     Traceback (most recent call last):
     ValueError: its checksum is wrong: it is not what was written
     """
-    if not isinstance(value, dict) or "checksum" not in value:
-        return value
+    if "checksum" not in value:
+        raise ValueError("its checksum is missing: it is not what was written")
     values = {key: part for key, part in value.items() if key != "checksum"}
     if value["checksum"] != _checksum(values):
         raise ValueError("its checksum is wrong: it is not what was written")

@@ -19,9 +19,8 @@ PROMISES = {
     "before it is kept. A "
     "damaged one is reported, and the one before it "
     "used.": "`tests/test_engine_damage.py`, `test_a_flipped_bit_*`",
-    "No file can execute code; a checkpoint of another experiment or of a newer format is "
-    "refused with the reason; "
-    "every earlier format is read.": (
+    "No file can execute code; a checkpoint of another run, and every file of another format than "
+    "1.0 (those of version 0.x too), is refused with the reason.": (
         "`tests/test_engine_damage.py`, `CRAFTED`, `test_a_checkpoint_runs_no_code`; "
         "`tests/test_earlier_versions.py`"
     ),
@@ -29,6 +28,12 @@ PROMISES = {
     "line by `train`, "
     "`evaluate`, `show`, `report` and `load`: never a traceback, never silently other "
     "numbers.": "`make chaos`",
+    "Every file of a run says whose it is: one of another run, epoch or split, one whose checksum "
+    "was taken out, and shares outside of 0 to 1 are refused by name, by `show`, `evaluate`, "
+    "`report`, `tune`, `load`, `predict`, `export` and when a run continues.": (
+        "`tests/test_swapped_files.py`, 27 swaps and edits; `tests/test_engine_damage.py`, "
+        "`CRAFTED`"
+    ),
     "One process trains a run. The lock names host and process: that of a dead process is taken "
     "over, on another "
     "machine once it has been silent for 15 seconds; a process that is only suspended keeps "
@@ -102,11 +107,13 @@ method, the
   optimizer, the gradient scaler of half precision, the sums of the epoch so far, and the \
 position in it. All
   randomness is a function of seed, epoch and step. Each part has the checksum of the zip format.
-- *Records* have a checksum each: the lines of epochs.jsonl, experiment.json, evaluation.json, \
-finished.json and
-  model.safetensors. Logits have the checksums of the zip format. Files of earlier versions have \
-none, and are
-  read without a check.
+- *Records* have a format, the name of their run and a checksum each: the lines of epochs.jsonl, \
+experiment.json,
+  data.json, evaluation.json, finished.json and model.safetensors. Logits have the checksums of \
+the zip format, and
+  the run, epoch and split that they are of. A run's name ends in a hash of its experiment. \
+experiment.json says
+  which run a folder is; the name of the folder may change.
 - *Losses* stay on the device. They are checked before a checkpoint is written and when an epoch \
 ends, so no step
   waits for a GPU. Only `--on-nan skip` reads each loss.

@@ -33,7 +33,7 @@ from socrates.records import Run
 DRAW = np.random.default_rng(0)
 PROBS = DRAW.dirichlet((1, 1, 1), 40)
 LABELS = np.arange(40) % 3
-CHECKSUM = re.compile(rb',\s*"checksum": "\w+"')  # files of earlier versions have none
+CHECKSUM = re.compile(rb',\s*"checksum": "\w+"')  # it is compared last
 
 
 def targets(folder: Path) -> list[Target]:

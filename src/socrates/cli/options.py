@@ -338,12 +338,8 @@ def command_of(experiment: Experiment) -> str:
 
 
 def _changed_part_options(experiment: Experiment) -> dict[str, Any]:
-    """Return the options of the parts that differ from their defaults, today's or earlier ones."""
-    from socrates.experiment import NAMED_WITHOUT
-
-    earlier_defaults = NAMED_WITHOUT.get(experiment.method.name, {})
+    """Return the options of the parts that differ from their defaults."""
     return {
-        **experiment.changed("method", **earlier_defaults),
         **experiment.changed("method"),
         **experiment.changed("model"),
         **experiment.changed("dataset"),

@@ -250,7 +250,7 @@ def run_show(options: Show) -> None:
         console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
     kept = (run.directory / MODEL_FILE).is_file()
     about = read_file(run.directory / MODEL_FILE)[0] if kept else None
-    if (run.directory / "evaluation.json").is_file():
+    if run.finished or (run.directory / "evaluation.json").is_file():
         in_use = (about.scaler or "none", about.reading) if about else None
         console.print()
         console.print(evaluation_table(run.evaluation(), in_use))

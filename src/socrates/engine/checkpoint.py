@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from socrates.files import reason_of, replacing
+from socrates.identity import FORMAT, ForeignFile, check_format
 
-FORMAT = 2  # 1: without this number, and without steps within an epoch
 ADVICE = "delete it to train from the start"
 
 
@@ -38,19 +38,16 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the content of a checkpoint of this or an earlier format; none of its code is run."""
+    """Return the content of a checkpoint of this format; none of its code is run."""
     try:
         content = _read_checked(path.read_bytes())
-        format_number = content.get("format", 1)
+        check_format(content.get("format"))
     except OSError:
         raise
+    except ForeignFile as error:
+        raise ForeignFile(f"{path} cannot be read: {error}, or {ADVICE}") from error
     except Exception as error:  # pickle, zip and end-of-file errors alike
         raise Damaged(f"{path} is damaged ({reason_of(error)})") from error
-    if format_number not in range(1, FORMAT + 1):
-        raise ValueError(
-            f"{path} has the format {format_number}, this version reads 1 to {FORMAT}: "
-            f"continue it with the version that wrote it, or {ADVICE}"
-        )
     return content
 
 

@@ -17,6 +17,7 @@ from socrates.engine.evaluate import calibration
 from socrates.engine.events import Stepped, Tell
 from socrates.engine.ranks import ALONE, Ranks
 from socrates.engine.state import Gathered, State, nothing
+from socrates.losses.adaptive import AdaptiveTargetLoss
 
 # What follows a loss that is not finite; "collapse" trains on, and the run counts as collapsed.
 OnNan = Literal["stop", "skip", "collapse"]
@@ -225,6 +226,9 @@ class Undo:
     def __init__(self, state: State) -> None:
         self.state = state
         self.buffers = [*state.model.buffers(), *state.method.buffers()]
+        for part in state.method.modules():
+            if isinstance(part, AdaptiveTargetLoss):
+                self.buffers += part.memory().values()
         self.copies = [buffer.clone() for buffer in self.buffers]
         # a method may add to it in place
         self.epoch_state = copy.deepcopy(state.method.epoch_state())

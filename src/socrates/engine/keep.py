@@ -74,6 +74,7 @@ def keep_model(
         choice.name,
         reading,
         facts={**facts(experiment, splits), "scaler": scaler_words(choice)},
+        run=run.identity.run,
     )
     predictor = Predictor(model, about, scalers, seen_images(splits))
     file = predictor.save(

@@ -30,11 +30,9 @@ class Gathered:
     total: Tensor  # the sum of the losses of all samples
     # (N, outputs) of the training samples seen so far: training metrics cost no pass
     logits: Tensor
+    clipped: Tensor  # how many steps had their gradient clipped, on the device
     seconds: float = 0.0
     skipped: list[int] = field(default_factory=list)  # steps that were left out
-    # How many steps had their gradient clipped, on the device; checkpoints of earlier versions do
-    # not have it.
-    clipped: Tensor = field(default_factory=lambda: torch.zeros((), dtype=torch.long))
 
 
 @dataclass
@@ -79,7 +77,7 @@ class State:
             self.method.start_epoch(self.epoch, self.model)
             logits = torch.zeros(len(self.train), self.method.num_outputs, device=self.device)
             clipped = torch.zeros((), dtype=torch.long, device=self.device)
-            self.gathered = Gathered(torch.zeros((), device=self.device), logits, clipped=clipped)
+            self.gathered = Gathered(torch.zeros((), device=self.device), logits, clipped)
         return self.gathered
 
     def end_epoch(self) -> None:
@@ -144,19 +142,17 @@ class State:
         return {name: getattr(self, name) for name in ("model", "method", "optimizer", "precision")}
 
     def _take(self, content: dict[str, Any]) -> None:
-        if "experiment" in content:
-            experiment = read_experiment(content["experiment"])
-            if experiment != self.experiment:
-                raise ValueError(f"it is of the experiment {experiment.name}")
+        experiment = read_experiment(content["experiment"])
+        if experiment != self.experiment:
+            raise ValueError(f"it is of the run {experiment.name}")
         self.epoch = content["epoch"]
-        self.step = content.get("step", 0)
-        self.best = content.get("best", {})
+        self.step = content["step"]
+        self.best = content["best"]
         # A method may build parts of itself from the model.
         started = self.epoch if "gathered" in content else self.epoch - 1
         self.method.start_epoch(started, self.model)
         for name, part in self._parts().items():
-            # earlier versions did not save it, and most keep nothing
-            if name != "precision" or content.get(name):
+            if content[name] or name != "precision":  # most precisions keep nothing
                 part.load_state_dict(content[name])
         if "gathered" in content:
             self.gathered = self._gathered(content["gathered"])

@@ -121,7 +121,7 @@ def already_finished(run: Run, data_root: Path | None, known: dict[Any, Fingerpr
     runs on the same data read them once.
     """
     words = f"already finished on {run.finished_on}, nothing to do"
-    if run.data is None:  # an earlier version trained it
+    if run.data is None:  # it was deleted
         return words
     experiment = run.experiment
     key = (experiment.dataset, experiment.num_train)
@@ -189,11 +189,9 @@ def resume(run: Run, state: State, data_now: Fingerprint) -> None:
         for split in ("val", "test"):
             try:
                 run.predictions(split, epoch)
-            except (OSError, ValueError):
-                path = run.predictions_path(split, epoch)
+            except (OSError, ValueError) as error:
                 warnings.warn(
-                    f"{path} is lost or damaged: only training from the beginning (again=True) "
-                    "writes it again",
+                    f"{error}; only training from the beginning (again=True) writes it again",
                     stacklevel=2,
                 )
     if run.data is None:

@@ -126,7 +126,8 @@ class LossModule(nn.Module):
         shown = {
             name: value
             for name, value in vars(self).items()
-            if name[0] != "_" and name != "training" and _DEFAULTS.get(name) != value
+            if name[0] != "_" and name != "training" and not isinstance(value, Tensor)
+            if _DEFAULTS.get(name) != value
         }
         if self.weight is not None:
             shown["weight"] = self.weight.tolist()  # pyright: ignore[reportUnknownMemberType]

@@ -1,8 +1,8 @@
 """The Socrates loss (Equations 1 to 3 of the paper).
 
 It needs torch and numpy alone: copied into a folder together with adaptive.py, exchange.py,
-inputs.py, module.py and torch_internals.py, it works elsewhere. The last logit column is the
-unknown class, written `idk`. `socrates_loss_reference` is the paper's equation as it is read;
+guards.py, inputs.py, module.py and torch_internals.py, it works elsewhere. The last logit column is
+the unknown class, written `idk`. `socrates_loss_reference` is the paper's equation as it is read;
 `socrates_loss` is the same function with its gradient in closed form, and is what `SocratesLoss`
 runs.
 """
@@ -136,6 +136,9 @@ class SocratesLoss(AdaptiveTargetLoss):
     ) -> None:
         super().__init__(num_samples, alpha, target_over, **options)
         self.gamma = check_gamma(gamma)
+
+    def _options_of_targets(self) -> dict[str, float]:
+        return {**super()._options_of_targets(), "gamma": self.gamma}
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         """Return loss, target and beta of each sample, see `AdaptiveTargetLoss.terms`."""

@@ -92,6 +92,12 @@ def prediction_on_test(
     epoch = predictor.about.epoch
     if run is None or epoch not in run.kept_epochs():
         return None
+    trained_in = predictor.about.run
+    if trained_in != run.identity.run:
+        raise ValueError(
+            f"{run.directory} is {run.identity}, and the model is of {trained_in or 'no run'}: a "
+            "card takes the test results of the model's own run"
+        )
     kept = run.predictions("test", epoch)
     logits = torch.tensor(kept.logits)
     if not bool(torch.isfinite(logits).all()):

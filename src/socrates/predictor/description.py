@@ -34,8 +34,10 @@ class Description:
     certificate: Certificate | None = None
     # What people want to know of the training: data, method, recipe.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    # Every fitted scaler; None in files of earlier versions.
-    scalers: Mapping[str, KeptScaler] | None = None
+    # Every fitted scaler.
+    scalers: Mapping[str, KeptScaler] = field(default_factory=dict[str, KeptScaler])
+    # The name of the run that trained it; "" if no run did.
+    run: str = ""
 
     @property
     def unknown_class(self) -> bool:
@@ -46,7 +48,7 @@ class Description:
     def from_json(cls, plain: Any) -> Description:
         """Return the description that `dataclasses.asdict` turned into this JSON object."""
         known = {item.name for item in dataclasses.fields(cls)}
-        if not isinstance(plain, dict) or {*plain, "scalers"} != known:
+        if not isinstance(plain, dict) or set(plain) != known:
             raise ValueError(f"its description must have the fields {', '.join(sorted(known))}")
         fields = dict(plain)
         fields["image_shape"] = tuple(plain["image_shape"])
@@ -57,10 +59,9 @@ class Description:
             )
         if (certificate := plain["certificate"]) is not None:
             fields["certificate"] = Certificate(**certificate)
-        if (scalers := plain.get("scalers")) is not None:
-            fields["scalers"] = {
-                name: KeptScaler.from_json(scaler) for name, scaler in scalers.items()
-            }
+        fields["scalers"] = {
+            name: KeptScaler.from_json(scaler) for name, scaler in plain["scalers"].items()
+        }
         about = cls(**fields)
         if not about._is_consistent():
             raise ValueError("its description does not fit the model that it describes")
@@ -69,7 +70,7 @@ class Description:
     def _is_consistent(self) -> bool:
         """Return whether the fields that build the model have the right types and sizes."""
         sizes = (*self.image_shape, self.num_outputs)
-        names = (self.model, *self.classes)
+        names = (self.model, self.run, *self.classes)
         return (
             len(sizes) == 4
             and all(type(size) is int and size > 0 for size in sizes)

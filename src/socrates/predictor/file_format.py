@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ..files import replacing
+from ..identity import FORMAT, ForeignFile, Identity, check_format, check_model
 from .description import Description
 
-FORMAT = 1  # a later version says what it changed
 MODEL_FILE = "model.safetensors"
 SCALERS_FILE = "scalers.safetensors"
 Weights = Literal["full", "half", "none"]
@@ -37,7 +37,10 @@ def write_file(file: Path, about: Description, tensors: Mapping[str, Tensor]) ->
 
 
 def read_file(file: Path) -> tuple[Description, dict[str, Tensor]]:
-    """Return the description and the tensors of a file; nothing in it is executed."""
+    """Return the description and the tensors of a file; nothing in it is executed.
+
+    In the directory of a run, the model of another run or epoch is refused.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -49,25 +52,30 @@ def read_file(file: Path) -> tuple[Description, dict[str, Tensor]]:
             f"{file} is not a whole safetensors file ({error}): restore it, or train the run again"
         ) from error
     try:
-        return _checked_description(metadata["socrates"], tensors), tensors
+        about = _checked_description(metadata["socrates"], tensors)
+    except ForeignFile as error:
+        raise ForeignFile(f"{file} cannot be read: {error}") from error
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "it has no description of one"
         raise ValueError(
             f"{file} is not a model that this version of socrates wrote: {reason}"
         ) from error
+    check_model(file, Identity(about.run, about.epoch))
+    return about, tensors
 
 
 def _checked_description(text: str, tensors: Mapping[str, Tensor]) -> Description:
     """Return the description in the JSON text of a file, if format and checksum are right."""
     plain = json.loads(text)
-    written = plain.pop("checksum", None)  # earlier versions wrote none
+    written = plain.pop("checksum", None)
     described = json.dumps(plain)
-    version = plain.pop("format")
-    if version != FORMAT:
-        raise ValueError(f"it has the format {version!r}, this version of socrates reads {FORMAT}")
+    check_format(plain.pop("format", None))
     about = Description.from_json(plain)
-    if written not in (None, checksum(described, tensors)):
-        raise ValueError("its checksum is wrong, it is damaged: restore it, or train the run again")
+    if written != checksum(described, tensors):
+        missing_or_wrong = "missing" if written is None else "wrong"
+        raise ValueError(
+            f"its checksum is {missing_or_wrong}, it is damaged: restore it, or train the run again"
+        )
     return about
 
 

@@ -44,13 +44,12 @@ def describe_all(scalers: nn.ModuleDict) -> dict[str, KeptScaler]:
     }
 
 
-def build(kept: Mapping[str, KeptScaler] | None, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def build(kept: Mapping[str, KeptScaler], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Return the scalers of a file by name; those whose class is not in SCALERS as `MissingScaler`.
 
-    `tensors` are named "scaler.buffer". Files of earlier versions describe no scalers (None): then
-    the tensors say which ones there are, and all of them must be in SCALERS.
+    `tensors` are named "scaler.buffer".
     """
-    by_scaler: dict[str, dict[str, Tensor]] = {name: {} for name in kept or {}}
+    by_scaler: dict[str, dict[str, Tensor]] = {name: {} for name in kept}
     for key, value in tensors.items():
         scaler, _, name = key.partition(".")
         by_scaler.setdefault(scaler, {})[name] = value
@@ -58,13 +57,11 @@ def build(kept: Mapping[str, KeptScaler] | None, tensors: Mapping[str, Tensor]) 
     others = [name for name in by_scaler if name not in SCALERS]
     scalers: dict[str, Any] = {}
     for name in (*registered, *others):
-        about = KeptScaler("") if kept is None else kept.get(name)
-        if about is None or (kept is None and name in others):
-            raise ValueError(
-                f"it holds numbers of a scaler {name!r}, which neither it nor SCALERS describes"
-            )
+        if name not in kept:
+            raise ValueError(f"it holds numbers of a scaler {name!r}, which it does not describe")
+        about = kept[name]
         shapes = {key: tuple(value.shape) for key, value in by_scaler[name].items()}
-        if kept is not None and shapes != about.tensors:
+        if shapes != about.tensors:
             raise ValueError(
                 f"its scaler {name!r} has the tensors {shapes}, expected {dict(about.tensors)}"
             )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from socrates.experiment import CHOICES
-from socrates.files import is_number, not_numbers, with_nan, without_checksum
+from socrates.files import is_number, not_numbers, with_nan
+from socrates.records.evaluation import not_shares
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class EpochRecord:
     @classmethod
     def from_json(cls, plain: Any) -> EpochRecord:
         """Return the record that `to_json` wrote; refuse anything else."""
-        plain = without_checksum(plain)
         if not isinstance(plain, dict) or not is_number(plain.get("epoch")):
             raise ValueError(f"{plain!r} is not a record of an epoch")
         values = {key: value for key, value in plain.items() if key not in ("epoch", "collapsed")}
         if wrong := not_numbers(values.items()):
             raise ValueError(f"{wrong} of epoch {plain['epoch']} must be numbers")
+        metrics = (
+            (name.removeprefix("train_").removeprefix("val_"), values[name]) for name in values
+        )
+        if wrong := not_shares(metrics):
+            raise ValueError(f"shares of epoch {plain['epoch']} must be between 0 and 1: {wrong}")
         return cls(plain["epoch"], with_nan(values), plain.get("collapsed"))
 
 

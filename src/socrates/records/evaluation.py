@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from socrates.files import not_numbers, with_nan
+from socrates.metrics.registry import METRICS
+
+ROUNDING = 1e-6  # by which a share may leave [0, 1]
 
 _STEPS = 65535  # of a confidence that is stored in 16 bits
 
@@ -132,4 +135,21 @@ class Evaluation:
             raise ValueError("its results are not by scaler, split, reading and metric") from None
         if wrong := not_numbers(values):
             raise ValueError(f"{wrong} are not numbers")
+        if wrong := not_shares(values):
+            raise ValueError(f"shares must be between 0 and 1: {wrong}")
         return cls(**{item.name: plain[item.name] for item in fields(cls) if item.name in plain})
+
+
+def not_shares(values: Iterable[tuple[str, float | None]]) -> str:
+    """Return the metrics that are shares by `METRICS` and yet outside of [0, 1], with the values.
+
+    >>> not_shares([("accuracy", 99.0), ("nll", 2.5), ("ece", None)])
+    'accuracy = 99.0'
+    """
+    wrong = {
+        f"{name} = {value}"
+        for name, value in values
+        if name in METRICS and METRICS[name].unit == "%"
+        if value is not None and not -ROUNDING <= value <= 1 + ROUNDING
+    }
+    return ", ".join(sorted(wrong))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from socrates.files import refuse_bomb, replacing
+from socrates.identity import FORMAT, Identity, check_format
 
 Array = NDArray[Any]
 
@@ -20,30 +21,39 @@ class Predictions(NamedTuple):
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "val-0001.npz")
-    >>> Predictions(np.zeros((2, 3)), np.array([0, 2]), 3).write(path)
-    >>> Predictions.read(path).labels
-    array([0, 2], dtype=int32)
+    >>> whose = Identity("digits-mlp-ce-seed1", 1, "val")
+    >>> Predictions(np.zeros((2, 3)), np.array([0, 2]), 3).write(path, whose)
+    >>> identity, predictions = Predictions.read(path)
+    >>> identity == whose, predictions.labels
+    (True, array([0, 2], dtype=int32))
     """
 
     logits: Array
     labels: Array
     num_classes: int
 
-    def write(self, path: Path) -> None:
-        """Write them to a file, in single precision."""
+    def write(self, path: Path, identity: Identity) -> None:
+        """Write them to a file, in single precision, with whose they are."""
         with replacing(path) as file:
             np.savez_compressed(
                 file,
                 logits=self.logits.astype(np.float32),
                 labels=self.labels.astype(np.int32),
                 num_classes=np.int32(self.num_classes),
+                format=np.array(FORMAT),
+                run=np.array(identity.run),
+                epoch=np.array(identity.epoch),
+                split=np.array(identity.split),
             )
 
     @classmethod
-    def read(cls, path: Path) -> Predictions:
+    def read(cls, path: Path) -> tuple[Identity, Predictions]:
         """Return what `write` wrote; a damaged file raises whatever numpy does."""
         if path.exists() and not path.is_file():  # a pipe would be waited for
             raise ValueError("it is not a file")
         with open(path, "rb") as file, np.load(file) as stored:
             refuse_bomb(stored.zip, path)
-            return cls(stored["logits"], stored["labels"], int(stored["num_classes"]))
+            check_format(str(stored["format"]) if "format" in stored else None)
+            identity = Identity(str(stored["run"]), int(stored["epoch"]), str(stored["split"]))
+            logits = stored["logits"]
+            return identity, cls(logits, stored["labels"], int(stored["num_classes"]))

@@ -9,30 +9,33 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from socrates.data.fingerprint import Fingerprint
-from socrates.experiment import NAMED_WITHOUT, Experiment, Part, Value, resolve
-from socrates.files import (
-    named_errors,
-    reason_of,
-    replace_text,
-    to_json,
-    with_checksum,
-    without_checksum,
-    write_json,
+from socrates.experiment import Experiment, resolve
+from socrates.files import named_errors, reason_of, replace_text, to_json, write_json
+from socrates.identity import (
+    EXPERIMENT_FILE,
+    FINISHED_FILE,
+    RESTORE,
+    ForeignFile,
+    Identity,
+    read_signed,
+    signed,
+    unsigned,
 )
 from socrates.records.epochs import EpochRecord, best_epoch
 from socrates.records.evaluation import Evaluation
 from socrates.records.predictions import Array, Predictions
 
 Read = TypeVar("Read")
+EVALUATE_AGAIN = "socrates evaluate writes it again"
 LEFT_BY_TRAINING = (
-    "finished.json",
+    FINISHED_FILE,
     "*.safetensors",
     "data.json",
     "evaluation*.json",
@@ -58,7 +61,7 @@ class Run:
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
-        if not (self.directory / "experiment.json").is_file():
+        if not (self.directory / EXPERIMENT_FILE).is_file():
             raise FileNotFoundError(f"{self.directory} is not a run: it has no experiment.json")
 
     @classmethod
@@ -66,19 +69,15 @@ class Run:
         """Return the run of an experiment below `root`; make its directory if it is missing."""
         directory = cls.directory_of(root, experiment)
         (directory / "predictions").mkdir(parents=True, exist_ok=True)
-        if not (directory / "experiment.json").is_file():
-            write_json(directory / "experiment.json", with_checksum(experiment.to_json()))
+        if not (directory / EXPERIMENT_FILE).is_file():
+            content = signed(experiment.name, experiment.to_json())
+            write_json(directory / EXPERIMENT_FILE, content)
         return cls(directory)
 
     @staticmethod
     def directory_of(root: Path | str, experiment: Experiment) -> Path:
-        """Return where an experiment is or will be, also if an earlier version named it."""
-        named = Path(root) / experiment.name
-        if not named.exists():
-            for run, other in Run.of_these_parts(root, experiment):
-                if other == experiment:
-                    return run.directory
-        return named
+        """Return where an experiment is or will be."""
+        return Path(root) / experiment.name
 
     @staticmethod
     def of_these_parts(
@@ -102,24 +101,28 @@ class Run:
     @cached_property
     def experiment(self) -> Experiment:
         """Return the resolved experiment that the run was started with; the file is read once."""
-        return self._read("experiment.json", read_experiment)
+        return read_signed(self.directory / EXPERIMENT_FILE, read_experiment)[1]
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Return the name that all files of the run carry; its folder may have another name."""
+        return Identity(read_signed(self.directory / EXPERIMENT_FILE, dict)[0])
 
     @property
     def data(self) -> Fingerprint | None:
-        """Return what the data were when the run began; None if an earlier version began it."""
+        """Return what the data were when the run began; None if that is not known."""
         with contextlib.suppress(FileNotFoundError):
-            return self._read(
-                "data.json", Fingerprint.from_json, "; delete it if the data are still the same"
-            )
+            advice = "delete it if the data are still the same"
+            return self._read("data.json", Fingerprint.from_json, advice)
 
     def save_data(self, data: Fingerprint) -> None:
         """Write the fingerprint of the data to data.json."""
-        write_json(self.directory / "data.json", asdict(data))
+        self._write("data.json", asdict(data))
 
     @property
     def finished(self) -> bool:
         """Return whether the run is whole."""
-        return (self.directory / "finished.json").is_file()
+        return (self.directory / FINISHED_FILE).is_file()
 
     @property
     def checkpoint(self) -> Path:
@@ -130,9 +133,12 @@ class Run:
         """Append one line and flush it to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
         with named_errors(path), open(path, "a", encoding="utf-8") as file:
-            file.write(to_json(with_checksum(record.to_json())))
+            file.write(self._line(record))
             file.flush()
             os.fsync(file.fileno())
+
+    def _line(self, record: EpochRecord) -> str:
+        return to_json(signed(self.identity.run, record.to_json()))
 
     def epochs(self) -> list[EpochRecord]:
         """Return the records so far; a last line that was cut short is left out."""
@@ -140,14 +146,19 @@ class Run:
         records: list[EpochRecord] = []
         lines = path.read_bytes().split(b"\n") if path.is_file() else []
         for number, line in enumerate(lines, start=1):
+            if not line:
+                continue
             try:
-                records += [EpochRecord.from_json(json.loads(line))] if line else []
-            except (ValueError, RecursionError) as error:
-                # the last one has no newline after it: the writer was stopped
-                if number < len(lines):
-                    raise ValueError(
-                        f"{path}, line {number} is damaged: {reason_of(error)}"
-                    ) from error
+                run, record = unsigned(json.loads(line), EpochRecord.from_json)
+            except ForeignFile as error:
+                raise ForeignFile(f"{path}, line {number} cannot be read: {error}") from error
+            except (ValueError, LookupError, RecursionError) as error:
+                if number == len(lines):
+                    break  # it has no newline after it: the writer was stopped
+                reason = reason_of(error)
+                raise ValueError(f"{path}, line {number} is damaged: {reason}") from error
+            self.identity.check(path, Identity(run), self.directory)
+            records.append(record)
         return records
 
     def epochs_until(self, last: int) -> list[EpochRecord]:
@@ -163,7 +174,7 @@ class Run:
 
     def forget_epochs_after(self, epoch: int) -> None:
         """Drop records beyond an epoch, before training continues from there."""
-        lines = [to_json(with_checksum(record.to_json())) for record in self.epochs_until(epoch)]
+        lines = [self._line(record) for record in self.epochs_until(epoch)]
         replace_text(self.directory / "epochs.jsonl", "".join(lines))
 
     def predictions_path(self, split: str, epoch: int) -> Path:
@@ -174,7 +185,9 @@ class Run:
         self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int
     ) -> None:
         """Keep the logits of a split; every metric can be computed from them later."""
-        Predictions(logits, labels, num_classes).write(self.predictions_path(split, epoch))
+        identity = self.identity._replace(epoch=epoch, split=split)
+        path = self.predictions_path(split, epoch)
+        Predictions(logits, labels, num_classes).write(path, identity)
 
     def kept_epochs(self) -> list[int]:
         """Return the epochs of which both val and test logits are there, in order."""
@@ -187,16 +200,20 @@ class Run:
         """Return logits and labels of a split at an epoch."""
         path = self.predictions_path(split, epoch)
         try:
-            return Predictions.read(path)
+            identity, predictions = Predictions.read(path)
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{path} is not there; kept epochs: {self.kept_epochs()}"
             ) from None
+        except ForeignFile as error:
+            raise ForeignFile(f"{path} cannot be read: {error}") from error
         except Exception as error:
             # numpy raises zipfile, zlib and pickle errors alike for a damaged file
             raise ValueError(
                 f"{path} is damaged ({error}): delete {self.directory} and train the run again"
             ) from error
+        self.identity._replace(epoch=epoch, split=split).check(path, identity, self.directory)
+        return predictions
 
     def chosen_epoch(self) -> int:
         """Return the epoch whose model is kept and evaluated.
@@ -205,7 +222,7 @@ class Run:
         """
         last = self.experiment.optimization.epochs
         if self.finished:
-            return self.summary().get("epoch", last)  # earlier versions had no choice
+            return self.summary()["epoch"]
         last_kept = max(self.kept_epochs(), default=0)
         records = self.epochs()
         has_ended = last_kept == last and bool(records) and records[-1].epoch == last
@@ -215,19 +232,26 @@ class Run:
         """Write evaluation.json, which reports read; for an epoch not chosen, a file beside it."""
         chosen = evaluation.epoch == self.chosen_epoch()
         name = "evaluation.json" if chosen else f"evaluation-{evaluation.epoch:04d}.json"
-        write_json(self.directory / name, with_checksum(evaluation.to_json()))
+        self._write(name, evaluation.to_json())
         return self.directory / name
 
     def evaluation(self) -> Evaluation:
-        """Read the evaluation of the chosen epoch from evaluation.json."""
-        return self._read(
-            "evaluation.json", Evaluation.from_json, "; socrates evaluate writes it again"
-        )
+        """Read the evaluation of the chosen epoch from evaluation.json.
+
+        Until training has ended, it is that of the epoch that was chosen when it was written.
+        """
+        evaluation = self._read("evaluation.json", Evaluation.from_json, EVALUATE_AGAIN)
+        if self.finished:
+            expected = self.identity._replace(epoch=self.chosen_epoch())
+            found = self.identity._replace(epoch=evaluation.epoch)
+            path = self.directory / "evaluation.json"
+            expected.check(path, found, self.directory, EVALUATE_AGAIN)
+        return evaluation
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Mark the run as whole, and remove its checkpoints."""
         now = datetime.now().astimezone().isoformat(timespec="seconds")
-        write_json(self.directory / "finished.json", with_checksum({**summary, "finished": now}))
+        self._write(FINISHED_FILE, {**summary, "finished": now})
         self.forget_checkpoints()
 
     def forget_checkpoints(self) -> None:
@@ -248,65 +272,37 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Return what `finish` wrote."""
 
-        def checked(plain: Any) -> dict[str, Any]:
-            if not isinstance(plain, dict):
-                raise ValueError(f"{plain!r} is not a summary of a run")
+        def checked(plain: dict[str, Any]) -> dict[str, Any]:
+            wrong = [name for name in ("epochs", "epoch") if type(plain.get(name)) is not int]
+            if wrong:
+                raise ValueError(f"{' and '.join(wrong)} must be whole numbers")
             return plain
 
-        return self._read("finished.json", checked)
+        return self._read(FINISHED_FILE, checked)
 
     @property
     def finished_on(self) -> str:
-        """Return when the run became whole; for earlier versions, the time of the file."""
-        written = datetime.fromtimestamp((self.directory / "finished.json").stat().st_mtime)
-        return str(self.summary().get("finished", written))[:16].replace("T", " ")
+        """Return when the run became whole."""
+        return str(self.summary().get("finished", ""))[:16].replace("T", " ")
 
-    def _read(self, name: str, make: Callable[[Any], Read], advice: str = "") -> Read:
-        """Return what `make` makes of a JSON file; name a damaged one, and what to do."""
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        """Write a JSON file of this run, whole or not at all."""
+        write_json(self.directory / name, signed(self.identity.run, content))
+
+    def _read(self, name: str, make: Callable[[Any], Read], advice: str = RESTORE) -> Read:
+        """Return what `make` makes of a JSON file of this run; refuse that of another one."""
         path = self.directory / name
-        try:
-            if path.exists() and not path.is_file():  # a pipe would be waited for
-                raise ValueError("it is not a file")
-            plain = json.loads(path.read_text(encoding="utf-8"))
-            values = plain
-            if isinstance(plain, dict):
-                values = {key: plain[key] for key in plain if key != "checksum"}
-            content = make(values)
-            without_checksum(plain)  # not before: an error in the content says more
-            return content
-        except FileNotFoundError:
-            raise FileNotFoundError(f"{path} is not there: the run has not come that far") from None
-        except (
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
-            raise ValueError(f"{path} is damaged ({reason_of(error)}){advice}") from error
+        run, content = read_signed(path, make, f": {advice}")
+        self.identity.check(path, Identity(run), self.directory, advice)
+        return content
 
 
 def finished_run(root: Path | str, experiment: Experiment) -> Run | None:
     """Return the run of an experiment below `root` if it is finished."""
     directory = Run.directory_of(root, experiment)
-    return Run(directory) if (directory / "finished.json").is_file() else None
-
-
-# What methods of version 0.1.0 did that they no longer do by default, as options. CCL-SC's can only
-# be read: it distinguishes its runs, and no method takes it.
-THEN: dict[str, dict[str, Value]] = {
-    "mc": {"virtual_rate": 0.1},
-    "ccl_sc": {"queues_by": "model"},
-    **NAMED_WITHOUT,
-}
+    return Run(directory) if (directory / FINISHED_FILE).is_file() else None
 
 
 def read_experiment(plain: dict[str, Any]) -> Experiment:
-    """Return the resolved experiment of a file, whichever version wrote it."""
-    experiment = Experiment.from_json(plain)
-    method = experiment.method
-    if "choose" not in plain:  # 0.1.0 had no choice
-        options = {**THEN.get(method.name, {}), **dict(method.options)}
-        experiment = replace(experiment, method=Part(method.name, **options))
-    return resolve(experiment, trust_code=False)
+    """Return the resolved experiment of a file; no code from outside is imported for it."""
+    return resolve(Experiment.from_json(plain), trust_code=False)

@@ -16,12 +16,11 @@ from torch import Tensor, nn
 
 from socrates.arrays.open import Array
 from socrates.files import replacing
+from socrates.identity import FORMAT, check_format
 from socrates.scaling.outside import OutsideScaler
 from socrates.scaling.registry import SCALERS
 from socrates.scaling.scaler import FitReport, Scaler
 
-# The version of the file format.
-FORMAT = 1
 # The array of this name holds a JSON text.
 ABOUT = "socrates_scaler"
 # The names of the arrays of fitted values begin with this.
@@ -233,10 +232,7 @@ def _scaler_of(arrays: dict[str, Array]) -> Scaler:
     if ABOUT not in arrays:
         raise ValueError("it holds other arrays")
     about = json.loads(str(arrays.pop(ABOUT)))
-    if about["format"] != FORMAT:
-        raise ValueError(
-            f"it has the format {about['format']!r}, this version of socrates reads {FORMAT}"
-        )
+    check_format(about.get("format"))
     if about["kind"] not in SCALERS:
         raise ValueError(
             f"it holds a {about['kind']!r} scaler, which is not in SCALERS: "

@@ -70,12 +70,9 @@ class Choice:
 def score_of(run: Run) -> ValidationScore | str:
     """Return the validation score of the last epoch, or the reason why there is none.
 
-    Test data are never looked at.
+    Test data are never looked at. Records that were lost are an error.
     """
-    records = run.epochs()
-    if not records:
-        return "has no record of its epochs"
-    last = records[-1]
+    last = run.epochs_until(run.experiment.optimization.epochs)[-1]
     if last.collapsed:
         return f"collapsed: {last.collapsed}"
     score = ValidationScore(
