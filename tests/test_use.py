@@ -8,6 +8,7 @@ import io
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from socrates.cli import main
 from socrates.contracts import Preparation, image_hash
 from socrates.engine.predict import columns, predict_files, read_image
 from socrates.predictor import Description, Predictor, load
+from socrates.processes import in_processes
 
 CLASSES = ("a,b", "path", "x" * 120)
 
@@ -164,6 +166,48 @@ def test_without_a_readable_file_nothing_is_written(
     assert main(["predict", str(model), str(odd / "empty.png"), "--out", str(odd / "p.csv")]) == 1
     assert "none of 1 files" in capsys.readouterr().err
     assert not list(odd.glob("p.csv*"))
+
+
+def in_numpy(*_: object, **__: object) -> None:
+    np.empty(2**58)
+
+
+def in_torch(*_: object, **__: object) -> None:
+    torch.empty(2**58)
+
+
+def in_threads(*_: object, **__: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("allocate", [in_numpy, in_torch, in_threads])
+def test_memory_that_runs_out_is_one_line(
+    model: Path,
+    odd: Path,
+    tmp_path: Path,
+    allocate: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = tmp_path / "predictions.csv"
+    table.write_text("label,p0,p1\n" + "0,0.9,0.1\n1,0.2,0.8\n" * 20)
+    monkeypatch.setattr("socrates.engine.predict.read_image", allocate)
+    monkeypatch.setattr("socrates.audit.run.measure", allocate)
+    predict = ["predict", str(model), str(odd / "grey.png"), "--out", str(tmp_path / "p.csv")]
+    audit = ["audit", str(table), "--out", str(tmp_path / "page")]
+    for words, option in ((predict, "--batch-size"), (audit, "--sample")):
+        assert main(words) == 1
+        told = capsys.readouterr().err.split("\n")
+        told = [line for line in told if line]
+        assert len(told) == 1
+        assert told[0].startswith("error: memory ran out (")
+        assert option in told[0]
+    assert not list(tmp_path.glob("p.csv*"))
+
+
+def test_a_worker_that_runs_out_of_memory_says_so() -> None:
+    with pytest.raises(MemoryError):
+        list(in_processes(in_numpy, [1, 2], workers=1))
 
 
 def test_names_are_no_markup(

@@ -19,6 +19,15 @@ ZIP_RATIO = 100
 TAR_RATIO = 20
 # Spreadsheets take a text that begins with one of these for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# What torch, the system's threads and its loader say when there is no memory left.
+NO_MEMORY = (
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "can't start new thread",
+    "failed to map segment",
+)
 
 
 @contextlib.contextmanager
@@ -195,3 +204,19 @@ def reason_of(error: BaseException) -> str:
     if len(lines) > 1 and lines[0].endswith(":"):
         del lines[0]  # torch announces what does not fit, and lists it below
     return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that there was not enough memory, whoever raised it.
+
+    >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(RuntimeError("can't start new thread"))
+    (True, True)
+    >>> ran_out_of_memory(ValueError("a file called out of memory.csv"))
+    False
+    """
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_known = isinstance(error, RuntimeError | ImportError)
+    return is_known and any(words in str(error).lower() for words in NO_MEMORY)

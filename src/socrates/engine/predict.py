@@ -100,8 +100,6 @@ def batches(
             return read_image(path, about)
         except (OSError, ValueError) as error:
             return str(error)
-        except Exception as error:  # Pillow raises many kinds for a damaged file
-            return f"{path}: not a readable image ({error!r})"
 
     with ThreadPoolExecutor(WORKERS) as pool:
         next_batch = pool.map(read, files[:size])
