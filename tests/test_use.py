@@ -81,15 +81,29 @@ def test_files_of_every_kind_are_predicted_or_listed(
     model: Path, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "predictions.csv"
-    assert main(["predict", str(model), str(odd), "--out", str(out)]) == 0
+    (odd / "IMG_1.HEIC").write_bytes(b"")
+    assert main(["predict", str(model), str(odd), "--out", str(out)]) == 3
     told = capsys.readouterr().out
-    assert re.search(r"\b10 images .*\b4 files", told)
+    assert re.search(r"\b10 images .*\b5 could not be read: ", told)
+    for kind in (
+        "1 damaged",
+        "1 too large",
+        "1 empty",
+        "1 .heic",
+        "1 of unsupported pixels",
+        "IMG_1.HEIC: ",
+    ):
+        assert kind in told
     assert all(f"{name}: " in told for name in ("empty.png", "cut.jpg", "huge.png", "float.tiff"))
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
-    assert list(rows[0])[5:] == [f"class {name}" for name in CLASSES]
+    assert list(rows[0])[6:] == [f"class {name}" for name in CLASSES]
     by_name = {Path(row["path"]).name: row for row in rows}
     assert by_name["grey.png"]["class path"] == by_name["sixteen.png"]["class path"]
     assert "ünï '\" [x]* ,\n.png" in by_name
+    errors = {name: row["error"] for name, row in by_name.items() if row["error"]}
+    assert set(errors) == {"empty.png", "cut.jpg", "huge.png", "float.tiff", "IMG_1.HEIC"}
+    assert errors["empty.png"] == "empty"
+    assert by_name["cut.jpg"]["predicted"] == by_name["cut.jpg"]["confidence"] == ""
 
 
 @pytest.mark.skipif(
@@ -233,7 +247,7 @@ def test_columns_are_never_the_same() -> None:
     how = Preparation((0.5,), (0.5,))
     about = Description("mlp", {}, 3, (1, 2, 2), ("path", "class path", "unknown"), how)
     names = columns(Predictor(nn.Identity(), about))
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 9
 
 
 def labelled(folder: Path, number: int = 30) -> Path:

@@ -205,7 +205,7 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
 
 
 def part_of(kind: str, text: str) -> Part:
-    """Return a model or method with its options in their own types.
+    """Return a data set, model or method with its options in their own types.
 
     >>> part_of("method", "socrates:gamma=1")
     Part('socrates', gamma=1.0)
@@ -213,7 +213,9 @@ def part_of(kind: str, text: str) -> Part:
     Traceback (most recent call last):
     ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
-    name, texts = split_options(text)
+    # the name of a folder may have an equals sign behind its last colon
+    is_path = kind == "dataset" and Path(text.partition(":")[2]).expanduser().exists()
+    name, texts = (text, {}) if is_path else split_options(text)
     known = packages()[kind].options(name)
     for option in texts:
         if option not in known:
@@ -229,7 +231,7 @@ def product(options: Sweep) -> list[Experiment]:
         raise ValueError(
             "nothing to train: pass a FILE.py, or --methods such as --methods ce focal:gamma=2"
         )
-    datasets = [Part(name) for name in options.datasets]
+    datasets = [part_of("dataset", text) for text in options.datasets]
     models = [part_of("model", text) for text in options.models]
     methods = [part_of("method", text) for text in options.methods]
     parts = itertools.product(datasets, models, methods, parse_seeds(options.seeds))

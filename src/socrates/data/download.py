@@ -15,7 +15,6 @@ from typing import Any
 
 from socrates.files import TAR_RATIO, unfolded_limit
 
-THREADS = min(8, os.cpu_count() or 1)  # that read files
 LEAST = 4096  # bytes that any member takes on a disk, even a folder or an empty file
 NOTE_BYTES = 1 << 20  # of a member's name or notes, which are read at once
 NOTES = (*tarfile.GNU_TYPES[:2], tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)

@@ -21,6 +21,7 @@ from rich.table import Column
 from rich.text import Text
 
 from socrates.engine.events import (
+    Busy,
     Closed,
     EpochDone,
     Event,
@@ -178,18 +179,20 @@ class StudyDisplay:
                 self.count(event.experiment, event.record.epoch)
             case Finished() if not event.already:
                 self.count(event.experiment, event.experiment.optimization.epochs)
-                del self.epochs[event.experiment]
+                self.epochs.pop(event.experiment, None)
                 self.finished += 1
             case Retried():
                 self.epochs.pop(event.experiment, None)
                 self.print_reason("[yellow]again:[/]", event)
+            case Busy():
+                self.print_reason("[yellow]waiting:[/]", event)
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
                 self.print_reason("[red]failed:[/]", event)
         self.refresh(event)
 
-    def print_reason(self, what: str, event: Retried | Failed) -> None:
+    def print_reason(self, what: str, event: Retried | Busy | Failed) -> None:
         """Print the run of an event, and its reason."""
         self.console.print(f"{what} {escape(f'{event.experiment.name}: {event.reason}')}")
 

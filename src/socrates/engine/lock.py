@@ -30,6 +30,10 @@ SECONDS_BETWEEN_BEATS = 5.0  # by which a process on another machine shows that 
 BEATS_UNTIL_DEAD = 3
 
 
+class RunIsHeld(BlockingIOError):
+    """Another process trains the run."""
+
+
 class LockOwner(NamedTuple):
     """The process that trains a run, as the lock names it."""
 
@@ -52,8 +56,8 @@ def held(directory: Path) -> Iterator[None]:
     >>> with held(directory), held(directory):
     ...     pass
     Traceback (most recent call last):
-    BlockingIOError: ... is already being trained by another process (pid ...): wait for it,
-    or stop it
+    socrates.engine.lock.RunIsHeld: ... is already being trained by another process (pid ...):
+    wait for it, or stop it
     >>> list(directory.iterdir())
     []
     """
@@ -71,6 +75,35 @@ def held(directory: Path) -> Iterator[None]:
         os.close(file)
 
 
+def is_held_here(directory: Path) -> bool:
+    """Return whether a process of this machine holds a run directory, as far as can be seen.
+
+    >>> import tempfile
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> with held(directory):
+    ...     is_held_here(directory)
+    True
+    >>> is_held_here(directory)
+    False
+    """
+    try:
+        file = os.open(directory / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        owner = _owner(file)
+        return owner is not None and owner.host == HOST and is_alive(owner.pid)
+    except BlockingIOError:
+        return True
+    except OSError:  # such as a network file system without locks: who tries to hold it finds out
+        return False
+    finally:
+        os.close(file)
+
+
 def _remove_half_written(directory: Path) -> None:
     for half in directory.rglob("*.tmp"):
         pid = Path(half.stem).suffix[1:]  # as `files.replacing` names them
@@ -85,7 +118,7 @@ def _locked(path: Path) -> int:
         try:
             if _is_held(file, path):
                 owner = _owner(file) or LockOwner(0, HOST)
-                raise BlockingIOError(
+                raise RunIsHeld(
                     f"{path.parent} is already being trained by another process ({owner}): "
                     "wait for it, or stop it"
                 )
