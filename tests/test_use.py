@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import multiprocessing
 import os
 import re
 import shutil
@@ -180,6 +181,69 @@ def test_without_a_readable_file_nothing_is_written(
     assert main(["predict", str(model), str(odd / "empty.png"), "--out", str(odd / "p.csv")]) == 1
     assert "none of 1 files" in capsys.readouterr().err
     assert not list(odd.glob("p.csv*"))
+
+
+@pytest.mark.parametrize("case", ["a broken link", "below a broken link", "below a file", "a kind"])
+@pytest.mark.parametrize("command", ["predict", "export", "audit", "report", "train"])
+def test_a_place_that_cannot_be_written_is_named_before_the_work(
+    model: Path,
+    odd: Path,
+    tmp_path: Path,
+    case: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for work in ("cli.use.load", "cli.audit.audit", "cli.report.write_report", "cli.runs.train"):
+        monkeypatch.setattr(f"socrates.{work}", lambda *_, **__: pytest.fail("the work began"))
+    table = tmp_path / "table.csv"
+    table.write_text("label,p0,p1\n0,0.9,0.1\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "nowhere")
+    writes_file = command in ("predict", "export")
+    out = {
+        "a broken link": link,
+        "below a broken link": link / "new" / "out.csv",
+        "below a file": table / "out.csv",
+        "a kind": tmp_path / "folder.csv" if writes_file else table,
+    }[case]
+    (tmp_path / "folder.csv").mkdir()
+    named = {"below a broken link": link, "below a file": table}.get(case, out)
+    words = {
+        "predict": [str(model), str(odd)],
+        "export": [str(model)],
+        "audit": [str(table)],
+        "report": [str(tmp_path)],
+        "train": ["digits", "mlp", "ce", "--epochs", "1"],
+    }[command]
+    before = sorted(tmp_path.rglob("*"))
+    assert main([command, *words, "--out", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert str(named) in said
+    assert len(said.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_killed_command_left_is_cleared_by_the_next(
+    model: Path, odd: Path, tmp_path: Path
+) -> None:
+    process = multiprocessing.get_context("spawn").Process()
+    process.start()
+    process.join()
+    out = tmp_path / "p.csv"
+    ours, others = (out.with_name(f"{name}.{process.pid}.tmp") for name in ("p.csv", "q.csv"))
+    alive = out.with_name(f"p.csv.{os.getppid()}.tmp")
+    for half in (ours, others, alive):
+        half.write_text("half")
+    assert main(["predict", str(model), str(odd / "grey.png"), "--out", str(out)]) == 0
+    assert sorted(tmp_path.glob("*.tmp")) == sorted([others, alive])
+    table = tmp_path / "table.csv"
+    table.write_text("label,p0,p1\n" + "0,0.9,0.1\n1,0.2,0.8\n" * 20)
+    page = tmp_path / "page"
+    page.mkdir()
+    (page / f"index.html.{process.pid}.tmp").write_text("half")
+    assert main(["audit", str(table), "--out", str(page)]) == 0
+    assert not list(page.rglob("*.tmp"))
 
 
 def in_numpy(*_: object, **__: object) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import json
 import math
 import os
@@ -50,6 +51,62 @@ def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what processes that are gone had not written completely, here and below."""
+    for half in folder.rglob("*.tmp"):
+        pid = Path(half.stem).suffix[1:]  # as `replacing` names them
+        if pid.isdecimal() and not is_alive(int(pid)):
+            half.unlink(missing_ok=True)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether another process of this machine has this number.
+
+    >>> is_alive(os.getpid()), is_alive(os.getppid())
+    (False, True)
+    """
+    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
+        return pid != os.getpid()
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)  # of another user
+    return True
+
+
+def check_output(path: Path, is_folder: bool = False) -> None:
+    """Refuse a path at which no file, or no folder, can be written; nothing is created.
+
+    >>> check_output(Path.cwd())
+    Traceback (most recent call last):
+    ValueError: ... is a folder, expected the path of a file
+    """
+    if not is_folder and path.is_dir():
+        raise ValueError(f"{path} is a folder, expected the path of a file")
+    for place in (path, *path.parents):
+        if place.is_symlink() and not place.exists():
+            raise ValueError(
+                f"{place} is a link to {os.readlink(place)}, which is not there: create that, or "
+                "choose another path"
+            )
+        if not place.exists():
+            continue
+        if place.is_file() and (is_folder or place != path):
+            raise ValueError(f"{place} is a file, expected a folder: choose another path")
+        if place.is_dir():
+            if not os.access(place, os.W_OK):
+                raise PermissionError(f"{place} cannot be written to: choose another path")
+            return
+
+
+def clear_beside(path: Path) -> None:
+    """Remove half-written versions of a file that processes which are gone left beside it."""
+    for half in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        pid = half.name[len(path.name) + 1 : -len(".tmp")]
+        if pid.isdecimal() and not is_alive(int(pid)):
+            half.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ from socrates.engine.pace import measure_epoch_seconds
 from socrates.engine.ranks import devices_and_nodes, follows
 from socrates.engine.train import train
 from socrates.experiment import Experiment
+from socrates.files import check_output
 from socrates.metrics.registry import study_metrics
 from socrates.names import first_line
 from socrates.predictor import MODEL_FILE, Weights, read_file
@@ -34,6 +35,7 @@ def run_train(options: Train) -> None:
     """Carry out `socrates train`."""
     if follows(options.devices, options.num_nodes):
         return run_follower(options)
+    check_output(options.out, is_folder=True)
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
     if options.minutes is not None:
         options = in_minutes(options, options.minutes)

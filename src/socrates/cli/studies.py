@@ -16,6 +16,7 @@ from socrates.engine.studies.candidates import check_parts, option_of, value_tex
 from socrates.engine.studies.runs import StudyError, engine_of, run_all
 from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
+from socrates.files import check_output
 from socrates.names import unknown
 from socrates.paper.grid import GRIDS
 from socrates.records import finished_run
@@ -42,6 +43,7 @@ def run_tune(options: Tune) -> None:
     study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
     if options.dry_run:
         return list_candidates(study, options)
+    check_output(options.out, is_folder=True)
     place = options.place
     tuned = tune(study, engine_of(place.pop("engine"), options.out, **place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
@@ -153,6 +155,7 @@ def run_sweep(options: Sweep) -> None:
     if options.dry_run:
         list_runs(experiments, options)
         return
+    check_output(options.out, is_folder=True)
     failed: StudyError | None = None
     try:
         run_all(experiments, options.out, **options.place, tell=StudyDisplay(console))

@@ -13,11 +13,13 @@ from rich.text import Text
 from socrates.engine.predict import (
     FilesPredicted,
     Row,
+    check_table,
     find_images,
     labelled_logits,
     predict_files,
     writing,
 )
+from socrates.files import check_output, clear_beside
 from socrates.predictor import Predictor, load
 from socrates.predictor.card import write_card
 from socrates.predictor.export import SUFFIXES, export
@@ -32,6 +34,8 @@ SOME_UNREADABLE = 3  # the exit status of predictions from which files are missi
 
 def run_predict(options: Predict) -> None:
     """Carry out `socrates predict`."""
+    if options.out is not None:
+        check_table(options.out)
     files = find_images(options.images)
     predictor = loaded(options, options.device)
     certify(predictor, options)
@@ -156,10 +160,12 @@ def table(rows: Sequence[Row], predictor: Predictor) -> Table:
 
 def run_export(options: Export) -> None:
     """Carry out `socrates export`."""
-    predictor = loaded(options)
     folder = options.run if options.run.is_dir() else options.run.parent
     file = options.out or folder / f"model{SUFFIXES[options.format]}"
+    check_output(file)
+    predictor = loaded(options)
     file.parent.mkdir(parents=True, exist_ok=True)
+    clear_beside(file)
     with console.status(f"exporting to {file.name}"):
         export(predictor, file, options.format)
         run = Run(folder) if (folder / "experiment.json").is_file() else None

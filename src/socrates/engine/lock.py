@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from socrates.files import named_errors
+from socrates.files import is_alive, named_errors, remove_half_written
 
 # filelock's SoftFileLease (4.2) fails two tests of tests/test_engine_robust.py: the empty lock that
 # a power cut leaves is never taken over (test_a_lock_of_a_dead_process_*), and a process of this
@@ -66,7 +66,7 @@ def held(directory: Path) -> Iterator[None]:
     ended = threading.Event()
     threading.Thread(target=_beat, args=(path, ended), daemon=True).start()
     try:
-        _remove_half_written(directory)
+        remove_half_written(directory)
         yield
     finally:
         ended.set()
@@ -102,13 +102,6 @@ def is_held_here(directory: Path) -> bool:
         return False
     finally:
         os.close(file)
-
-
-def _remove_half_written(directory: Path) -> None:
-    for half in directory.rglob("*.tmp"):
-        pid = Path(half.stem).suffix[1:]  # as `files.replacing` names them
-        if pid.isdecimal() and not is_alive(int(pid)):
-            half.unlink(missing_ok=True)
 
 
 def _locked(path: Path) -> int:
@@ -187,18 +180,3 @@ def _beats(path: Path) -> bool:
     except FileNotFoundError:
         pass
     return False
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether another process of this machine has this number.
-
-    >>> is_alive(os.getpid()), is_alive(os.getppid())
-    (False, True)
-    """
-    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
-        return pid != os.getpid()
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, PermissionError)  # of another user
-    return True

@@ -29,10 +29,11 @@ from socrates.data.unreadable import (
     unsupported,
 )
 from socrates.experiment import check_whole
-from socrates.files import no_formula, replacing
+from socrates.files import check_output, clear_beside, no_formula, replacing
 from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
 WORKERS = 8
+FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
 ROW = ("path", "predicted", "confidence", "unknown", "answered", "error")  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
@@ -208,18 +209,25 @@ def columns(predictor: Predictor) -> list[str]:
     return [*ROW, *(f"class {name}" if is_ambiguous else name for name in predictor.classes)]
 
 
+def check_table(path: Path) -> None:
+    """Refuse a path to which predictions cannot be written, before anything is computed."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(
+            f"predictions are written to {', '.join(FORMATS)} files, got {path.name!r}"
+        )
+    check_output(path)
+
+
 @contextmanager
 def writing(path: Path | None, predictor: Predictor) -> Iterator[Write]:
     """Yield a function that writes rows to a .csv, .jsonl or .parquet file, whole or not at all."""
     if path is None:
         yield lambda rows: None
         return
-    writers = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}
-    if path.suffix.lower() not in writers:
-        raise ValueError(
-            f"predictions are written to {', '.join(writers)} files, got {path.name!r}"
-        )
+    check_table(path)
+    writers = dict(zip(FORMATS, (_csv, _json_lines, _parquet), strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
+    clear_beside(path)
     with replacing(path) as file, writers[path.suffix.lower()](file, columns(predictor)) as write:
         yield write
 
