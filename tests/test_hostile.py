@@ -417,7 +417,7 @@ def test_no_name_is_a_formula_in_predictions(tmp_path):
     row = dict(
         zip(
             columns(predictor),
-            ("@evil.png", "=cmd|' /C calc'!A0", 0.5, None, True, -0.5, 0.5),
+            ("@evil.png", "=cmd|' /C calc'!A0", 0.5, None, True, None, -0.5, 0.5),
             strict=True,
         )
     )

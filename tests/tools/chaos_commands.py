@@ -149,7 +149,7 @@ def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
         pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
         Image.fromarray(pixels).save(pictures / f"{number:03}.png")
     (pictures / "broken.png").write_bytes(b"no image")
-    rows = "".join(f"{k % 2},{p:.4f},{1 - p:.4f}\n" for k, p in enumerate(generator.random(4000)))
+    rows = "".join(f"{k % 2},{p:.4f},{1 - p:.4f}\n" for k, p in enumerate(generator.random(400)))
     (folder / "table.csv").write_text("label,p0,p1\n" + rows)
     place = folder / "out"
     place.mkdir()

@@ -106,9 +106,12 @@ made {reports} times.
 
 ## Commands, ranks, workers and disks
 
-{others:,} faults beside those of one run; {other_failures} was not survived. A swap replaces a file of a run by that of another
-seed, which a command must refuse, or have no use for. Commands are killed at random moments, and their next call must write
-whole files and leave no other. Ranks and workers of Ray are killed by kill -9.
+{others:,} faults beside those of one run; {other_failures} were not survived. A swap replaces a \
+file of a run
+by that of another seed, which a command must refuse, or have no use for. Commands are killed at \
+random moments,
+and their next call must write whole files and leave no other. Ranks and workers of Ray are killed \
+by kill -9.
 
 | fault | times |
 |---|---|

@@ -45,8 +45,6 @@ def _run(words: list[str]) -> int:
         print(f"socrates {socrates.__version__}")
         return 0
     try:
-        from socrates.data.folder import listed_once
-
         from .commands import COMMANDS
         from .options import parse
         from .output import complain, console
@@ -64,7 +62,7 @@ def _run(words: list[str]) -> int:
         return 2
     kind, action = COMMANDS[words[0]]
     try:
-        with listed_once(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: complain(
                 in_flags(str(message)), "warning: ", "yellow"
             )

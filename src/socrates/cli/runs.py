@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from socrates import data, methods, models
+from socrates.data.folder import listed_once
 from socrates.engine.display import RunDisplay, TensorBoard, describe
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import Tell, to_all, to_nobody
@@ -32,7 +33,12 @@ from .output import console, show, table_of
 
 
 def run_train(options: Train) -> None:
-    """Carry out `socrates train`."""
+    """Carry out `socrates train`; a folder of images is listed once for all that it needs."""
+    with listed_once():
+        _run_train(options)
+
+
+def _run_train(options: Train) -> None:
     if follows(options.devices, options.num_nodes):
         return run_follower(options)
     check_output(options.out, is_folder=True)

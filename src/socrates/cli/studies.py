@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from socrates.data.folder import listed_once
 from socrates.engine.display import StudyDisplay
 from socrates.engine.studies.candidates import check_parts, option_of, value_text
 from socrates.engine.studies.runs import StudyError, engine_of, run_all
@@ -151,7 +152,8 @@ def show_choice(tuned: Tuned, weights: str) -> None:
 
 def run_sweep(options: Sweep) -> None:
     """Carry out `socrates sweep`."""
-    experiments = sweep_experiments(options)
+    with listed_once():
+        experiments = sweep_experiments(options)
     if options.dry_run:
         list_runs(experiments, options)
         return

@@ -70,7 +70,11 @@ def kind_of_damage(path: Path, error: Exception) -> str:
         return "empty"
     if start[4:8] == b"ftyp" and start[8:12] in HEIF_BRANDS:
         return "HEIC or AVIF by content"
-    kinds = {"UnidentifiedImageError": "not an image", "DecompressionBombError": "too large"}
+    kinds = {
+        "UnidentifiedImageError": "not an image",
+        "DecompressionBombError": "too large",
+        "MemoryError": "too large",
+    }
     return PIXELS if type(error) is ValueError else kinds.get(type(error).__name__, DAMAGED)
 
 
