@@ -49,7 +49,7 @@ def run_audit(options: AuditOptions) -> None:
             make_folder(out)
         written = write_audit(result, out, options.title) if out else []
     if options.json:
-        sys.stdout.write(json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(result.to_json(), allow_nan=False) + "\n")
     else:
         show_audit(result)
     for path in written:

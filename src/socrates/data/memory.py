@@ -61,7 +61,7 @@ def remembered(
 def _recall(path: Path) -> dict[str, Any]:
     """Return what was remembered, or nothing if the digest in the first line does not match."""
     with contextlib.suppress(OSError, ValueError):
-        digest, _, text = path.read_text().partition("\n")
+        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
             return json.loads(text)
     return {}

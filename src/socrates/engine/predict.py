@@ -257,8 +257,9 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
         raise ImportError(
             "a .parquet file needs pyarrow: pip install 'socrates-loss[parquet]', or write .csv"
         ) from error
-    kinds = dict.fromkeys(("path", "predicted", "error"), arrow.string())
-    kinds["answered"] = arrow.bool_()
+    kinds: dict[str, Any] = {"answered": arrow.bool_()}
+    for name in ("path", "predicted", "error"):
+        kinds[name] = arrow.string()
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in names])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
