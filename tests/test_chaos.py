@@ -64,6 +64,8 @@ def test_thirty_kills_and_some_damaged_files_are_survived(tmp_path):
         30,
         "--mutations",
         4,
+        "--scenarios",
+        0,
         "--processes",
         1,
         "--page",

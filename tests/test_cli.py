@@ -341,9 +341,10 @@ def test_brackets_in_what_a_report_leaves_out_are_not_markup(capsys):
     show_written(
         SimpleNamespace(skipped=skipped, num_runs=1, files=[], page=Path("out[v2]/index.html"))
     )
-    text = capsys.readouterr().out
-    assert "left out: bad[/i]/0: is [bold]\n" in text
-    assert "open it: out[v2]/index.html\n" in text
+    said = capsys.readouterr()
+    assert "left out: bad[/i]/0: is [bold]\n" in said.err
+    assert "left out: 1 more" in said.err
+    assert "open it: out[v2]/index.html\n" in said.out
 
 
 @pytest.mark.usefixtures("few_scalers")

@@ -354,3 +354,15 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     code, text = run(*same, "--dry-run")
     assert "4 runs, 0 finished, 4 to train" in text
     assert ": 0 of 30 epochs" in text
+
+
+def test_a_sweep_takes_options_of_data_sets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert part_of("dataset", "folder:photos:image_size=32,augment=false") == Part(
+        "folder:photos", image_size=32, augment=False
+    )
+    assert part_of("dataset", "digits:label_noise=0.3") == Part("digits", label_noise=0.3)
+    (tmp_path / "of:size=3").mkdir()
+    assert part_of("dataset", "folder:of:size=3") == Part("folder:of:size=3")
+    with pytest.raises(ValueError, match=r"'size'.*image_size"):
+        part_of("dataset", "folder:photos:size=32")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
+import os
 import tarfile
+import warnings
 from pathlib import Path
 
 import pytest
@@ -214,3 +217,23 @@ def test_a_folder_that_another_process_extracted_meanwhile_stays(tmp_path):
     extract(archive, tmp_path, CIFAR)
     assert (tmp_path / CIFAR / "data_batch_1.bin").read_bytes() == b"first"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["archive.tar.gz", CIFAR]
+
+
+def test_a_file_that_is_there_is_compared_with_its_sum_once(monkeypatch, tmp_path):
+    body = b"the official content"
+    digest = hashlib.md5(body).hexdigest()
+    monkeypatch.setitem(download.FILES, "svhn/test", Remote("svhn", "test.mat", digest))
+    path = tmp_path / "test.mat"
+    path.write_bytes(body)
+    os.utime(path, (1e9, 1e9))
+    read = []
+    monkeypatch.setattr(download, "_md5", lambda path: read.append(path) or digest)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [download.fetch("svhn/test", tmp_path) for _ in range(3)] == [path] * 3
+    assert read == [path]
+    monkeypatch.undo()
+    monkeypatch.setitem(download.FILES, "svhn/test", Remote("svhn", "test.mat", digest))
+    path.write_bytes(body[:-1] + b"!")
+    with pytest.warns(UserWarning, match=rf"test\.mat is not the official file.*{digest}"):
+        assert download.fetch("svhn/test", tmp_path) == path

@@ -121,7 +121,7 @@ def touch():
         os.utime(path)
 
 
-SAMPLES = r"train has {} samples, not 29, test has {} samples, not 7:"
+SAMPLES = r"train has {} samples, not 27, .*test has {} samples, not 7:"
 CHANGES = {
     "another folder": (replace_folder, r"contents .*differ"),
     "other classes": (
@@ -131,11 +131,11 @@ CHANGES = {
     "a class removed": (lambda: shutil.rmtree("images/cow"), "cow is gone:"),
     "added": (
         lambda: [picture(Path(f"images/ant/x{k}.bmp"), k) for k in range(9)],
-        SAMPLES.format(36, 9),
+        SAMPLES.format(33, 9),
     ),
     "removed": (
         lambda: [Path(f"images/bee/0{k}.bmp").unlink() for k in range(6)],
-        SAMPLES.format(24, 6),
+        SAMPLES.format(22, 6),
     ),
     "renamed": (
         lambda: Path("images/ant/00.bmp").rename("images/ant/zz.bmp"),
@@ -368,7 +368,7 @@ def test_the_file_tells_what_was_found(place):
         "format": "1.0",
         "run": run.name,
         "classes": ["ant", "bee", "cow"],
-        "samples": {"test": 7, "train": 29},
+        "samples": {"train": 27, "val": 2, "test": 7},
         "num_bytes": sum(path.stat().st_size for path in Path("images").rglob("*.bmp")),
         "content": folder_print().content,
     }

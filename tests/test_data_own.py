@@ -146,7 +146,7 @@ def test_a_class_that_is_left_with_nothing_to_train_on_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"mine\.npz: .*class \d+"):
         data.load(f"npz:{tmp_path / 'mine.npz'}")
     path = pictures(tmp_path / "mine", [f"class {i}" for i in range(20)], count=1)
-    with pytest.raises(ValueError, match=r"mine: .*class \d+"):
+    with pytest.raises(ValueError, match=r"mine: .*0\.2 of 20 images"):
         data.load(f"folder:{path}")
 
 
@@ -175,16 +175,122 @@ def test_unreadable_images_are_named(tmp_path, body):
 
 
 def test_truncated_images_are_named_also_when_streamed(tmp_path, monkeypatch):
-    path = pictures(tmp_path, count=10)
+    path = pictures(tmp_path / "mine", count=10)
     file = path / "cat" / "003.png"
     file.write_bytes(file.read_bytes()[:1500])
     with pytest.raises(data.DataCorrupt, match=r"cat.003\.png"):
         data.load(f"folder:{path}")
     monkeypatch.setattr(folder, "RESIDENT_BYTES", 0)
-    splits = data.load(f"folder:{path}")
-    (broken,) = [split for split in (splits.train, splits.val, splits.test) if file in split.paths]
+    monkeypatch.setenv("SOCRATES_DATA", str(tmp_path / "memory"))
     with pytest.raises(data.DataCorrupt, match=r"cat.003\.png"):
-        everything(broken)
+        data.load(f"folder:{path}")
+    with pytest.warns(UserWarning, match=r"cat.003\.png"):
+        splits = data.load(f"folder:{path}", skip_broken=True)
+    parts = (splits.train, splits.val, splits.test)
+    assert sum(len(everything(split)) for split in parts) == 19
+    # a file that is damaged after it was looked at
+    last = splits.train.paths[0]
+    last.write_bytes(last.read_bytes()[:1500])
+    with pytest.raises(data.DataCorrupt, match=last.name):
+        everything(splits.train)
+
+
+BROKEN = {
+    "IMG_1.HEIC": (b"\0\0\0\x18ftypheic", ".heic"),
+    "sent.jpg": (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC or AVIF by content"),
+    "empty.png": (b"", "empty"),
+    "text.jpg": (b"no image at all", "not an image"),
+    "cut.jpg": (None, "damaged"),
+}
+
+
+def with_broken_files(path):
+    pictures(path, count=30)
+    whole = path / "whole.jpg"
+    Image.fromarray(pixels((30, 40, 3), 7)).save(whole)
+    for name, (body, _) in BROKEN.items():
+        (path / "cat" / name).write_bytes(whole.read_bytes()[:600] if body is None else body)
+    whole.unlink()
+    (path / "cat" / "notes.txt").write_text("about these pictures")
+    return path
+
+
+def test_every_file_that_cannot_be_read_is_counted_by_kind_and_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOCRATES_DATA", str(tmp_path / "memory"))
+    path = with_broken_files(tmp_path / "mine")
+    with pytest.raises(data.DataCorrupt) as error:
+        data.load(f"folder:{path}")
+    with pytest.warns(UserWarning, match="5 files") as warned:
+        splits = data.load(f"folder:{path}", skip_broken=True)
+    assert len(splits.train) + len(splits.val) + len(splits.test) == 60
+    for words in (str(error.value), str(warned[0].message)):
+        assert "5 files" in words.splitlines()[0]
+        for name, (_, kind) in BROKEN.items():
+            assert f"1 {kind}" in words.splitlines()[0]
+            assert f"cat/{name}: {kind}" in words
+        assert "notes.txt" not in words
+    assert "skip_broken=True" in str(error.value)
+
+
+@pytest.mark.filterwarnings("default:.*5 files cannot be read")
+def test_train_stops_at_files_that_cannot_be_read_or_skips_them(
+    tmp_path, monkeypatch, run, few_scalers
+):
+    monkeypatch.setenv("SOCRATES_DATA", str(tmp_path / "memory"))
+    path = with_broken_files(tmp_path / "mine")
+    words = ["train", f"folder:{path}", "mlp", "ce", "--epochs", 1, "--width", 4]
+    words += ["--device", "cpu", "--out", tmp_path / "runs"]
+    code, said = run(*words)
+    assert code == 1
+    assert not (tmp_path / "runs").exists()
+    code, skipped = run(*words, "--skip-broken")
+    assert code == 0
+    for text in (said, skipped):
+        assert all(f"cat/{name}" in text for name in BROKEN)
+    assert "--skip-broken" in said
+    code, again = run(*words, "--skip-broken")
+    assert code == 0
+    assert "nothing to do" in again
+    code, shown = run("show", next((tmp_path / "runs").iterdir()))
+    assert "--skip-broken --seed 1" in " ".join(shown.split())
+
+
+def test_of_many_files_that_cannot_be_read_a_file_names_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOCRATES_DATA", str(tmp_path / "memory"))
+    path = pictures(tmp_path / "mine", count=30)
+    for number in range(30):
+        (path / "dog" / f"{number}.heic").write_bytes(b"")
+    with pytest.raises(
+        data.DataCorrupt, match=r"30 files .*30 \.heic(.|\n)*10 more; all in"
+    ) as error:
+        data.load(f"folder:{path}")
+    (place,) = (tmp_path / "memory" / "unreadable").iterdir()
+    assert str(place) in str(error.value)
+    assert place.read_text().count(".heic\n") == 30
+
+
+def test_a_class_of_unsupported_files_only_says_so(tmp_path):
+    path = pictures(tmp_path / "mine", count=0)
+    (path / "cat" / "IMG_1.HEIC").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"no images(.|\n)*IMG_1\.HEIC"):
+        data.load(f"folder:{path}")
+
+
+def test_a_folder_is_split_by_class(tmp_path):
+    path = pictures(tmp_path / "mine", ("often",), count=60)
+    pictures(path, ("rare", "some"), count=10)
+    splits = data.load(f"folder:{path}")
+    counts = [part.labels.bincount().tolist() for part in (splits.train, splits.val, splits.test)]
+    assert counts == [[44, 7, 7], [4, 1, 1], [12, 2, 2]]
+
+
+def test_a_folder_is_listed_once_by_a_command(tmp_path, monkeypatch, run, few_scalers):
+    path = pictures(tmp_path / "mine", count=20, size=(8, 8))
+    listed = []
+    monkeypatch.setattr(folder, "class_names", lambda place: listed.append(place) or ["cat", "dog"])
+    words = ["train", f"folder:{path}", "mlp", "ce", "--epochs", 1, "--width", 4]
+    assert run(*words, "--device", "cpu", "--out", tmp_path / "runs")[0] == 0
+    assert listed == [path] * 3  # the folder's names, its classes, and the check of others
 
 
 @pytest.fixture

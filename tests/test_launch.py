@@ -3,8 +3,10 @@ behind."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -14,9 +16,19 @@ import pytest
 from processes import alive, descendants, wait_for, whole_lines
 from rich.console import Console
 
-from socrates.engine import StudyError, checkpoint, run_all
+from socrates.engine import StudyError, checkpoint, run_all, train
 from socrates.engine.display import StudyDisplay
-from socrates.engine.events import Closed, EpochDone, Failed, Finished, Planned, Retried, Started
+from socrates.engine.events import (
+    Busy,
+    Closed,
+    EpochDone,
+    Failed,
+    Finished,
+    Planned,
+    Retried,
+    Started,
+)
+from socrates.engine.lock import held
 from socrates.engine.studies.local import LocalEngine, why_it_died
 from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
@@ -149,6 +161,36 @@ def test_a_data_set_that_cannot_be_had_fails_its_runs_before_any_process(tmp_pat
 
 def test_no_experiments_no_runs(tmp_path):
     assert run_all([], tmp_path) == []
+
+
+@pytest.mark.parametrize("end", ["finished", "stopped"])
+def test_a_run_that_another_study_trains_is_waited_for(tmp_path, monkeypatch, end):
+    monkeypatch.setattr("socrates.engine.studies.local.SECONDS_BETWEEN_LOOKS", 0.05)
+    taken, other = digits(), digits(seed=2)
+    directory = Path(tmp_path / taken.name)
+    directory.mkdir()
+    told = []
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(held(directory))
+
+        def tell(event):
+            told.append(event)
+            # both: a study goes on with its other runs meanwhile
+            kinds = {type(one) for one in told if getattr(one, "experiment", None) == taken}
+            free = Busy in kinds and any(isinstance(one, Finished) for one in told)
+            if free and end == "finished":
+                shutil.rmtree(directory)
+                shutil.copytree(tmp_path / "elsewhere" / taken.name, directory)
+            if free:
+                lock.close()
+
+        if end == "finished":
+            train(taken, tmp_path / "elsewhere", accelerator="cpu")
+        runs = run_all([taken, other], tmp_path, processes=1, tell=tell)
+    assert [run.finished for run in runs] == [True, True]
+    assert [type(event) for event in told if isinstance(event, Busy | Failed)] == [Busy]
+    trained = [event.experiment for event in told if isinstance(event, Started)]
+    assert (taken in trained) == (end == "stopped")
 
 
 def test_many_failures_of_one_reason_stay_readable():

@@ -22,8 +22,8 @@ from socrates.contracts import Batch, Stream
 from socrates.data.augment import Transform
 from socrates.data.resident import ResidentImages
 from socrates.data.streamed import StreamedImages
+from socrates.engine.launch import _others_started
 from socrates.engine.ranks import Ranks as Places
-from socrates.engine.ranks import _others_started
 from socrates.records import Run
 
 pytestmark = pytest.mark.slow
@@ -211,7 +211,10 @@ def test_devices_that_cannot_be_are_one_line(run_on_a_line, tmp_path, monkeypatc
 def test_processes_that_were_started_end_when_they_cannot_be_joined(monkeypatch):
     from lightning_fabric.plugins.environments import LightningEnvironment
 
-    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", "import time; time.sleep(600)"])
+    script = (
+        "from socrates.engine import launch; launch._meet_starter(); import time; time.sleep(600)"
+    )
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", script])
     with (
         pytest.raises(RuntimeError, match="in use"),
         _others_started(LightningEnvironment(), 3, 3) as started,
@@ -219,6 +222,63 @@ def test_processes_that_were_started_end_when_they_cannot_be_joined(monkeypatch)
         raise RuntimeError("the address is in use")
     assert [process.wait() for process in started] == [-signal.SIGKILL] * 2
     assert "WORLD_SIZE" not in os.environ
+
+
+# As a failing import, or memory that runs out, would end the second process.
+DIES_AT_START = """
+import os, signal, sys
+if os.environ.get("LOCAL_RANK") == "1":
+    {death}
+from socrates.cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+DEATHS = {
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+    "left": ("sys.exit(3)", "exit code 3"),
+    # between the meeting and the connection, where torch waits for it
+    "connecting": (
+        "from socrates.engine import launch; launch._meet_starter(); os._exit(4)",
+        "exit code 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_rank_that_dies_while_it_starts_ends_all_with_one_line(start, tmp_path, death):
+    how, named = DEATHS[death]
+    (tmp_path / "dies.py").write_text(DIES_AT_START.format(death=how))
+    words = [*WORDS, "--epochs", 2, "--out", tmp_path / "runs", "--devices", 2]
+    process = start(tmp_path / "dies.py", *words)
+    assert process.ended() == 1
+    lines = [line for line in process.said().splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert named in lines[0]
+    assert "Traceback" not in process.said()
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_ctrl_c_ends_a_run_whose_other_process_never_comes(start, tmp_path):
+    (tmp_path / "slow.py").write_text(DIES_AT_START.format(death="import time; time.sleep(600)"))
+    words = [*WORDS, "--epochs", 2, "--out", tmp_path / "runs", "--devices", 2]
+    process = start(tmp_path / "slow.py", *words)
+    (other,) = process.wait_for(lambda: descendants(process.pid))
+    process.ctrl_c()
+    assert process.ended() == 130
+    assert process.said().count("stopped") == 1
+    assert "Traceback" not in process.said()
+    wait_for(lambda: not alive(other))
+
+
+def test_a_rank_ends_when_its_starter_is_killed_while_they_start(start, tmp_path):
+    late = "import pathlib, time; pathlib.Path('late').touch(); time.sleep(1.0)"
+    (tmp_path / "late.py").write_text(DIES_AT_START.format(death=late))
+    words = [*WORDS, "--epochs", 2, "--out", tmp_path / "runs", "--devices", 2]
+    process = start(tmp_path / "late.py", *words, cwd=tmp_path)
+    process.wait_for((tmp_path / "late").exists)
+    (other,) = descendants(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: not alive(other))
 
 
 def test_a_process_group_that_is_none_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import gzip
+import hashlib
 import json
 import re
 
@@ -346,3 +347,15 @@ def test_each_of_36_rows_can_be_the_reference(tmp_path):
     made = first(data_of(tmp_path))
     assert len(made["forests"]) == 36  # as trained, and after temperature scaling
     assert made["forest"].count('<button type="button" aria-pressed') == 36
+
+
+def test_a_browser_may_run_the_scripts_of_the_page_and_no_other(three, tmp_path):
+    write_page(tmp_path / "index.html", three, "A report")
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    (allowed,) = re.findall(r"script-src ([^;]*);", text)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in allowed.split()
+    assert len(allowed.split()) == 3  # these, and the library of the charts

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import csv
 import io
+import multiprocessing
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from socrates.cli import main
 from socrates.contracts import Preparation, image_hash
 from socrates.engine.predict import columns, predict_files, read_image
 from socrates.predictor import Description, Predictor, load
+from socrates.processes import in_processes
 
 CLASSES = ("a,b", "path", "x" * 120)
 
@@ -79,15 +82,29 @@ def test_files_of_every_kind_are_predicted_or_listed(
     model: Path, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "predictions.csv"
-    assert main(["predict", str(model), str(odd), "--out", str(out)]) == 0
+    (odd / "IMG_1.HEIC").write_bytes(b"")
+    assert main(["predict", str(model), str(odd), "--out", str(out)]) == 3
     told = capsys.readouterr().out
-    assert re.search(r"\b10 images .*\b4 files", told)
+    assert re.search(r"\b10 images .*\b5 could not be read: ", told)
+    for kind in (
+        "1 damaged",
+        "1 too large",
+        "1 empty",
+        "1 .heic",
+        "1 of unsupported pixels",
+        "IMG_1.HEIC: ",
+    ):
+        assert kind in told
     assert all(f"{name}: " in told for name in ("empty.png", "cut.jpg", "huge.png", "float.tiff"))
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
-    assert list(rows[0])[5:] == [f"class {name}" for name in CLASSES]
+    assert list(rows[0])[6:] == [f"class {name}" for name in CLASSES]
     by_name = {Path(row["path"]).name: row for row in rows}
     assert by_name["grey.png"]["class path"] == by_name["sixteen.png"]["class path"]
     assert "ünï '\" [x]* ,\n.png" in by_name
+    errors = {name: row["error"] for name, row in by_name.items() if row["error"]}
+    assert set(errors) == {"empty.png", "cut.jpg", "huge.png", "float.tiff", "IMG_1.HEIC"}
+    assert errors["empty.png"] == "empty"
+    assert by_name["cut.jpg"]["predicted"] == by_name["cut.jpg"]["confidence"] == ""
 
 
 @pytest.mark.skipif(
@@ -166,6 +183,111 @@ def test_without_a_readable_file_nothing_is_written(
     assert not list(odd.glob("p.csv*"))
 
 
+@pytest.mark.parametrize("case", ["a broken link", "below a broken link", "below a file", "a kind"])
+@pytest.mark.parametrize("command", ["predict", "export", "audit", "report", "train"])
+def test_a_place_that_cannot_be_written_is_named_before_the_work(
+    model: Path,
+    odd: Path,
+    tmp_path: Path,
+    case: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for work in ("cli.use.load", "cli.audit.audit", "cli.report.write_report", "cli.runs.train"):
+        monkeypatch.setattr(f"socrates.{work}", lambda *_, **__: pytest.fail("the work began"))
+    table = tmp_path / "table.csv"
+    table.write_text("label,p0,p1\n0,0.9,0.1\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(tmp_path / "nowhere")
+    writes_file = command in ("predict", "export")
+    out = {
+        "a broken link": link,
+        "below a broken link": link / "new" / "out.csv",
+        "below a file": table / "out.csv",
+        "a kind": tmp_path / "folder.csv" if writes_file else table,
+    }[case]
+    (tmp_path / "folder.csv").mkdir()
+    named = {"below a broken link": link, "below a file": table}.get(case, out)
+    words = {
+        "predict": [str(model), str(odd)],
+        "export": [str(model)],
+        "audit": [str(table)],
+        "report": [str(tmp_path)],
+        "train": ["digits", "mlp", "ce", "--epochs", "1"],
+    }[command]
+    before = sorted(tmp_path.rglob("*"))
+    assert main([command, *words, "--out", str(out)]) == 1
+    said = capsys.readouterr().err
+    assert str(named) in said
+    assert len(said.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_a_killed_command_left_is_cleared_by_the_next(
+    model: Path, odd: Path, tmp_path: Path
+) -> None:
+    process = multiprocessing.get_context("spawn").Process()
+    process.start()
+    process.join()
+    out = tmp_path / "p.csv"
+    ours, others = (out.with_name(f"{name}.{process.pid}.tmp") for name in ("p.csv", "q.csv"))
+    alive = out.with_name(f"p.csv.{os.getppid()}.tmp")
+    for half in (ours, others, alive):
+        half.write_text("half")
+    assert main(["predict", str(model), str(odd / "grey.png"), "--out", str(out)]) == 0
+    assert sorted(tmp_path.glob("*.tmp")) == sorted([others, alive])
+    table = tmp_path / "table.csv"
+    table.write_text("label,p0,p1\n" + "0,0.9,0.1\n1,0.2,0.8\n" * 20)
+    page = tmp_path / "page"
+    page.mkdir()
+    (page / f"index.html.{process.pid}.tmp").write_text("half")
+    assert main(["audit", str(table), "--out", str(page)]) == 0
+    assert not list(page.rglob("*.tmp"))
+
+
+def in_numpy(*_: object, **__: object) -> None:
+    np.empty(2**58)
+
+
+def in_torch(*_: object, **__: object) -> None:
+    torch.empty(2**58)
+
+
+def in_threads(*_: object, **__: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("allocate", [in_numpy, in_torch, in_threads])
+def test_memory_that_runs_out_is_one_line(
+    model: Path,
+    odd: Path,
+    tmp_path: Path,
+    allocate: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = tmp_path / "predictions.csv"
+    table.write_text("label,p0,p1\n" + "0,0.9,0.1\n1,0.2,0.8\n" * 20)
+    monkeypatch.setattr("socrates.engine.predict.read_image", allocate)
+    monkeypatch.setattr("socrates.audit.run.measure", allocate)
+    predict = ["predict", str(model), str(odd / "grey.png"), "--out", str(tmp_path / "p.csv")]
+    audit = ["audit", str(table), "--out", str(tmp_path / "page")]
+    for words, option in ((predict, "--batch-size"), (audit, "--sample")):
+        assert main(words) == 1
+        told = capsys.readouterr().err.split("\n")
+        told = [line for line in told if line]
+        assert len(told) == 1
+        assert told[0].startswith("error: memory ran out (")
+        assert option in told[0]
+    assert not list(tmp_path.glob("p.csv*"))
+
+
+def test_a_worker_that_runs_out_of_memory_says_so() -> None:
+    with pytest.raises(MemoryError):
+        list(in_processes(in_numpy, [1, 2], workers=1))
+
+
 def test_names_are_no_markup(
     model: Path, odd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +311,7 @@ def test_columns_are_never_the_same() -> None:
     how = Preparation((0.5,), (0.5,))
     about = Description("mlp", {}, 3, (1, 2, 2), ("path", "class path", "unknown"), how)
     names = columns(Predictor(nn.Identity(), about))
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 9
 
 
 def labelled(folder: Path, number: int = 30) -> Path:

@@ -154,7 +154,7 @@ def in_ray(
                     tasks.append(remote.remote(work, folder, jobs[place + at_once]))
         except ray.exceptions.RayTaskError as error:
             cause = error.cause
-            for_users = isinstance(cause, ValueError | OSError)
+            for_users = isinstance(cause, ValueError | OSError | MemoryError)
             raise (cause if for_users else RuntimeError(repr(cause))) from error
         except ray.exceptions.RayError as error:
             raise ChildProcessError(

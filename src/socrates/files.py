@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import json
 import math
 import os
@@ -19,6 +20,15 @@ ZIP_RATIO = 100
 TAR_RATIO = 20
 # Spreadsheets take a text that begins with one of these for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# What torch, the system's threads and its loader say when there is no memory left.
+NO_MEMORY = (
+    "not enough memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "can't start new thread",
+    "failed to map segment",
+)
 
 
 @contextlib.contextmanager
@@ -41,6 +51,62 @@ def replacing(path: Path, keep: Path | None = None) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
+
+
+def remove_half_written(folder: Path) -> None:
+    """Remove what processes that are gone had not written completely, here and below."""
+    for half in folder.rglob("*.tmp"):
+        pid = Path(half.stem).suffix[1:]  # as `replacing` names them
+        if pid.isdecimal() and not is_alive(int(pid)):
+            half.unlink(missing_ok=True)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether another process of this machine has this number.
+
+    >>> is_alive(os.getpid()), is_alive(os.getppid())
+    (False, True)
+    """
+    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
+        return pid != os.getpid()
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, PermissionError)  # of another user
+    return True
+
+
+def check_output(path: Path, is_folder: bool = False) -> None:
+    """Refuse a path at which no file, or no folder, can be written; nothing is created.
+
+    >>> check_output(Path.cwd())
+    Traceback (most recent call last):
+    ValueError: ... is a folder, expected the path of a file
+    """
+    if not is_folder and path.is_dir():
+        raise ValueError(f"{path} is a folder, expected the path of a file")
+    for place in (path, *path.parents):
+        if place.is_symlink() and not place.exists():
+            raise ValueError(
+                f"{place} is a link to {os.readlink(place)}, which is not there: create that, or "
+                "choose another path"
+            )
+        if not place.exists():
+            continue
+        if place.is_file() and (is_folder or place != path):
+            raise ValueError(f"{place} is a file, expected a folder: choose another path")
+        if place.is_dir():
+            if not os.access(place, os.W_OK):
+                raise PermissionError(f"{place} cannot be written to: choose another path")
+            return
+
+
+def clear_beside(path: Path) -> None:
+    """Remove half-written versions of a file that processes which are gone left beside it."""
+    for half in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
+        pid = half.name[len(path.name) + 1 : -len(".tmp")]
+        if pid.isdecimal() and not is_alive(int(pid)):
+            half.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -193,3 +259,19 @@ def reason_of(error: BaseException) -> str:
     if len(lines) > 1 and lines[0].endswith(":"):
         del lines[0]  # torch announces what does not fit, and lists it below
     return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that there was not enough memory, whoever raised it.
+
+    >>> ran_out_of_memory(MemoryError()), ran_out_of_memory(RuntimeError("can't start new thread"))
+    (True, True)
+    >>> ran_out_of_memory(ValueError("a file called out of memory.csv"))
+    False
+    """
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_known = isinstance(error, RuntimeError | ImportError)
+    return is_known and any(words in str(error).lower() for words in NO_MEMORY)

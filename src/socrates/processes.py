@@ -103,6 +103,8 @@ def _do_all(connection: Connection, work: Callable[[Job], Outcome], jobs: Sequen
             message = work(job), None
         except (ValueError, OSError) as error:
             message = None, error
+        except MemoryError as error:  # numpy's own kind cannot be pickled in every version
+            message = None, MemoryError(str(error))
         except Exception as error:
             message = None, RuntimeError(repr(error))
         connection.send(message)

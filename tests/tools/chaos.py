@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process of several threads must not be forked
 
 import socrates
+from chaos_commands import SCENARIOS
 from chaos_page import write_page
 from chaos_runs import (
     Verdict,
@@ -146,9 +147,30 @@ def damage_runs(part: Part) -> Found:
     return Found(counts, failures)
 
 
-def spread(work: Any, folder: Path, count: int, options: argparse.Namespace) -> Found:
-    """The same in several processes, for at most half of the minutes."""
-    processes, until = options.processes, time.monotonic() + 30 * options.minutes
+def other_faults(part: Part) -> Found:
+    """Swaps between runs, killed commands, lost ranks and workers, and bad disks, once each."""
+    warm_up()
+    counts, failures = Counter[tuple[str, str]](), list[str]()
+    for number, scenario in enumerate(SCENARIOS):
+        if time.monotonic() > part.until or number >= part.count:
+            break
+        folder = part.folder / scenario.__name__
+        folder.mkdir()
+        try:
+            for fault in scenario(folder, random.Random(part.seed)):
+                counts["fault", fault] += 1
+        except Verdict as verdict:
+            failures.append(f"{scenario.__name__}: {verdict}")
+        except Exception:
+            failures.append(f"{scenario.__name__}: {traceback.format_exc()}")
+    return Found(counts, failures)
+
+
+def spread(
+    work: Any, folder: Path, count: int, options: argparse.Namespace, processes: int
+) -> Found:
+    """The same in several processes, for at most a third of the minutes."""
+    until = time.monotonic() + 20 * options.minutes
     shares = [count // processes + (k < count % processes) for k in range(processes)]
     parts = [Part(folder, options.seed + k, share, until) for k, share in enumerate(shares)]
     counts, failures = Counter[tuple[str, str]](), list[str]()
@@ -164,6 +186,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--mutations", type=int, default=500)
+    parser.add_argument(
+        "--scenarios", type=int, default=len(SCENARIOS), help="of the faults beside one run"
+    )
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="fewer faults if it takes longer"
@@ -173,16 +198,16 @@ def main() -> int:
     options = parser.parse_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        kills = spread(kill_runs, Path(folder), options.kills, options)
-        mutations = spread(damage_runs, Path(folder), options.mutations, options)
-    for failure in (*kills.failures, *mutations.failures):
+        processes = options.processes
+        kills = spread(kill_runs, Path(folder), options.kills, options, processes)
+        mutations = spread(damage_runs, Path(folder), options.mutations, options, processes)
+        others = spread(other_faults, Path(folder), options.scenarios, options, processes=1)
+    failures = [*kills.failures, *mutations.failures, *others.failures]
+    for failure in failures:
         print(failure, file=sys.stderr)
-    write_page(options.page, kills, mutations, time.monotonic() - start)
-    print(
-        f"{options.page} is written: {len(kills.failures) + len(mutations.failures)} faults were "
-        "not survived"
-    )
-    return bool(kills.failures or mutations.failures)
+    write_page(options.page, kills, mutations, others, time.monotonic() - start)
+    print(f"{options.page} is written: {len(failures)} faults were not survived")
+    return bool(failures)
 
 
 if __name__ == "__main__":

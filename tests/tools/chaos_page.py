@@ -43,6 +43,17 @@ PROMISES = {
     "gone, no process trains on; SIGTERM and SIGHUP save every run of a study.": (
         "`tests/test_launch.py`, `test_a_run_whose_process_*`, `test_nothing_is_left_behind`"
     ),
+    "A rank of `train --devices` that dies while it starts, or in a step, ends all with one line; "
+    "Ctrl-C is heard while ranks start.": (
+        "`make chaos`; `tests/test_ranks.py`, `test_a_rank_that_dies_*`, `test_ctrl_c_ends_*`"
+    ),
+    "Two studies on one folder wait for each other's runs.": (
+        "`tests/test_launch.py`, `test_a_run_that_another_study_*`"
+    ),
+    "`predict`, `export`, `audit` and `tune` that are killed leave the old file or none, and the "
+    "next call clears what is half-written.": (
+        "`make chaos`; `tests/test_use.py`, `test_what_a_killed_command_*`"
+    ),
     "A full disk, a read-only folder and vanished data are one line, and nothing that was saved "
     "is lost.": (
         "`tests/test_engine_robust.py`, `test_a_disk_that_fills_up_in_training`, "
@@ -98,6 +109,19 @@ numbers.
 `report` reads each damaged run as the command does, with all of its logits; the page itself was \
 made {reports} times.
 
+## Commands, ranks, workers and disks
+
+{others:,} faults beside those of one run; {other_failures} were not survived. A swap replaces a \
+file of a run
+by that of another seed, which a command must refuse, or have no use for. Commands are killed at \
+random moments,
+and their next call must write whole files and leave no other. Ranks and workers of Ray are killed \
+by kill -9.
+
+| fault | times |
+|---|---|
+{by_fault}
+
 ## How it works
 
 - *Checkpoints* are written after a step: every 10 seconds (less often if writing would take \
@@ -123,21 +147,23 @@ that report data as
 """
 
 
-def write_page(path: Path, kills: Any, mutations: Any, seconds: float) -> None:
+def write_page(path: Path, kills: Any, mutations: Any, others: Any, seconds: float) -> None:
     """Write the whole page again."""
     counted, total = kills.counts, sum_of(kills.counts, "kill -9")
-    damaged, failures = (
-        sum_of(mutations.counts, "mutations"),
-        len(kills.failures) + len(mutations.failures),
-    )
+    damaged = sum_of(mutations.counts, "mutations")
+    failures = len(kills.failures) + len(mutations.failures) + len(others.failures)
+    beside = sum_of(others.counts, "fault") + len(others.failures)
     names = sorted({name for _, name in counted})
     ends = ("same numbers", "told", "told, and the same numbers", "nothing to do")
     actions = ("train", "evaluate", "show", "report", "load")
     files = sorted(item for item in mutations.counts.items() if item[0][0] == "mutations")
     by_action = [row(name, *(mutations.counts[name, end] for end in ends)) for name in actions]
     text = TEXT.format(
-        faults=total + damaged,
-        survived=total + damaged - failures,
+        faults=total + damaged + beside,
+        survived=total + damaged + beside - failures,
+        others=beside,
+        other_failures=len(others.failures) or "none",
+        by_fault="\n".join(row(name, count) for (_, name), count in sorted(others.counts.items())),
         minutes=seconds / 60,
         promises="\n".join(row(*item) for item in PROMISES.items()),
         kills=total,

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 import socrates
+from socrates.files import FOR_USERS, ran_out_of_memory, reason_of
 
 from .characters import speak_any_encoding
 
@@ -50,7 +51,7 @@ def _run(words: list[str]) -> int:
         from .commands import COMMANDS
         from .options import parse
         from .output import complain, console
-        from .texts import in_flags, overview
+        from .texts import in_flags, memory_advice, overview
     except ImportError as error:
         sys.exit(
             f"the command line needs more packages than the library ({error}): "
@@ -69,8 +70,13 @@ def _run(words: list[str]) -> int:
                 in_flags(str(message)), "warning: ", "yellow"
             )
             action(parse(kind, words[1:], f"socrates {words[0]}"))
-    except (ValueError, OSError, ImportError) as error:
-        complain(in_flags(str(error)))
+    except Exception as error:
+        if ran_out_of_memory(error):
+            complain(f"memory ran out ({reason_of(error)}): {memory_advice(kind)}")
+        elif isinstance(error, FOR_USERS):
+            complain(in_flags(str(error)))
+        else:
+            raise
         return 1
     return 0
 

@@ -12,6 +12,7 @@ from socrates.audit.judge import NUM_DRAWS, audit_metrics
 from socrates.audit.page import write_audit
 from socrates.audit.run import AuditResult, audit
 from socrates.audit.tables import shown_tables
+from socrates.files import check_output, remove_half_written
 from socrates.names import unknown
 from socrates.report.tables import Table, unrepeated
 from socrates.report.terminal import NamedTable, cell_text, names, numbers
@@ -44,6 +45,8 @@ def run_audit(options: AuditOptions) -> None:
         )
         by_name = Path("audit") / result.files[0].label.replace("/", "-")
         out = options.out or (None if options.json else by_name)
+        if out:
+            make_folder(out)
         written = write_audit(result, out, options.title) if out else []
     if options.json:
         sys.stdout.write(json.dumps(result.to_json(), allow_nan=False) + "\n")
@@ -64,13 +67,15 @@ def run_audit(options: AuditOptions) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of the page, or say why that is impossible."""
+    """Make the folder of the page, or say why not; clear what a killed audit left in it."""
+    check_output(folder, is_folder=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
             f"--out {folder} cannot be created ({error.strerror}): choose another folder"
         ) from None
+    remove_half_written(folder)
 
 
 def show_audit(result: AuditResult) -> None:

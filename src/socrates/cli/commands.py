@@ -89,6 +89,8 @@ class Train(Named, PlaceOptions):
     from_run: Annotated[
         Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")
     ] = None
+    # Leave out image files of folder:PATH that cannot be read, instead of refusing the folder.
+    skip_broken: Switch = False
     # Train the last layer only. (--backbone-factor 0.1 trains the rest at a tenth of the rate.)
     freeze: Switch = False
 
@@ -147,7 +149,8 @@ class ModelOptions:
 class Predict(ModelOptions):
     """Classify images: show the class, the confidence, and whether the model answers or abstains.
 
-    Files that cannot be read are listed at the end; all others are predicted.
+    Files that cannot be read are listed at the end, and have a row with an error; all others are
+    predicted. The exit status is then 3.
 
     Example: socrates predict runs/NAME photos --out predictions.csv
     """
@@ -286,18 +289,18 @@ class Tune(Named, ManyRuns):
 class Sweep(TrainingOptions, ManyRuns):
     """Train any list of experiments on all cores, and show their results.
 
-    Combine --datasets, --models, --methods and --seeds. Options of a method or model follow a
-    colon, NAME:OPTION=VALUE,OPTION=VALUE; some names have a colon, too, as in
-    socrates:no-beta:gamma=2. Or pass FILE.py, which defines `experiments`: a list of
-    socrates.experiment.Experiment, or a function that returns one. The same command continues a
-    study that was stopped.
+    Combine --datasets, --models, --methods and --seeds. Options of a data set, model or method
+    follow a colon, NAME:OPTION=VALUE,OPTION=VALUE; some names have a colon, too, as in
+    socrates:no-beta:gamma=2 and folder:photos:image_size=32. Or pass FILE.py, which defines
+    `experiments`: a list of socrates.experiment.Experiment, or a function that returns one. The
+    same command continues a study that was stopped.
 
     Example: socrates sweep --models mlp:width=64 --methods ce focal:gamma=2 socrates --seeds 1-3
     """
 
     # Python file that defines `experiments`.
     file: Annotated[str, tyro.conf.Positional, positional("FILE.py", hint="")] = ""
-    # Names of data sets, folder:PATH or npz:PATH.
+    # Names of data sets, folder:PATH or npz:PATH, with options after a colon.
     datasets: Annotated[Texts, tyro.conf.arg(help_behavior_hint="(default: digits)")] = ("digits",)
     # Architectures, with options after a colon.
     models: Annotated[Texts, tyro.conf.arg(help_behavior_hint="(default: mlp)")] = ("mlp",)

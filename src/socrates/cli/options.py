@@ -158,6 +158,8 @@ class Named(TrainingOptions):
             options = getattr(self, f"{part}_options", None)
             values = vars(options) if options else {}
             chosen[part] = {name: value for name, value in values.items() if value is not None}
+        if getattr(self, "skip_broken", False):  # a switch of some commands, not NAME VALUE
+            chosen["dataset"]["skip_broken"] = True
         return chosen
 
     def named_experiment(self, seed: int) -> Experiment:
@@ -333,7 +335,7 @@ def command_of(experiment: Experiment) -> str:
     command = ["socrates", "train", *parts]
     for name, value in options.items():
         values = value if isinstance(value, tuple) else (value,)
-        command += [flag(name), *map(str, values)]
+        command += [flag(name), *([] if name == "skip_broken" else map(str, values))]
     return shlex.join(command)
 
 

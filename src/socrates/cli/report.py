@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from socrates.engine.display import StudyDisplay
+from socrates.files import check_output, remove_half_written
 from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
@@ -18,7 +19,7 @@ from socrates.report.write import Written, write_report
 from .commands import Quickstart, Report, Reproduce
 from .dry_run import show_plan
 from .options import command_of, parse_seeds
-from .output import console, show
+from .output import complain, console, show
 
 
 def run_report(options: Report) -> None:
@@ -38,6 +39,9 @@ def make_report(
     count_failed: bool = False,
 ) -> Written:
     """Write the report of the runs below the roots, with the paper's numbers where they apply."""
+    check_output(out, is_folder=True)
+    if out.is_dir():
+        remove_half_written(out)
     with console.status("reading runs") as status:
         return write_report(
             roots,
@@ -70,11 +74,12 @@ def show_answers(answers: Mapping[str, Answer]) -> None:
 
 
 def show_written(written: Written) -> None:
-    """Print where the report is, and what it leaves out."""
+    """Print where the report is, and on standard error what it leaves out."""
     for skipped in written.skipped[:10]:
-        show(f"{whole(skipped.directory)}: {skipped.reason}", "left out: ", "yellow")
+        complain(f"{whole(skipped.directory)}: {skipped.reason}", "left out: ", "yellow")
     if len(written.skipped) > 10:
-        show(f"{len(written.skipped) - 10} more, see tables/skipped.md", "left out: ", "yellow")
+        more = f"{len(written.skipped) - 10} more, see tables/skipped.md"
+        complain(more, "left out: ", "yellow")
     show(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files")
     show(f"open it: {whole(written.page)}")
 

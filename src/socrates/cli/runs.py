@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from socrates import data, methods, models
+from socrates.data.folder import listed_once
 from socrates.engine.display import RunDisplay, TensorBoard, describe
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import Tell, to_all, to_nobody
@@ -17,6 +18,7 @@ from socrates.engine.pace import measure_epoch_seconds
 from socrates.engine.ranks import devices_and_nodes, follows
 from socrates.engine.train import train
 from socrates.experiment import Experiment
+from socrates.files import check_output
 from socrates.metrics.registry import study_metrics
 from socrates.names import first_line
 from socrates.predictor import MODEL_FILE, Weights, read_file
@@ -35,9 +37,15 @@ IN_USE = "▸ "  # before the name of the row that the kept model uses
 
 
 def run_train(options: Train) -> None:
-    """Carry out `socrates train`."""
+    """Carry out `socrates train`; a folder of images is listed once for all that it needs."""
+    with listed_once():
+        _run_train(options)
+
+
+def _run_train(options: Train) -> None:
     if follows(options.devices, options.num_nodes):
         return run_follower(options)
+    check_output(options.out, is_folder=True)
     tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
     if options.minutes is not None:
         options = in_minutes(options, options.minutes)

@@ -11,11 +11,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from socrates.data.folder import listed_once
 from socrates.engine.display import StudyDisplay
 from socrates.engine.studies.candidates import check_parts, option_of, value_text
 from socrates.engine.studies.runs import StudyError, engine_of, run_all
 from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
+from socrates.files import check_output
 from socrates.names import unknown
 from socrates.paper.grid import GRIDS
 from socrates.prose import whole
@@ -44,6 +46,7 @@ def run_tune(options: Tune) -> None:
     study = Study(base, grid_of(options, base), seeds, options.trials, options.rule)
     if options.dry_run:
         return list_candidates(study, options)
+    check_output(options.out, is_folder=True)
     place = options.place
     tuned = tune(study, engine_of(place.pop("engine"), options.out, **place), StudyDisplay(console))
     console.print(tune_table(tuned, base, len(seeds)))
@@ -152,10 +155,12 @@ def show_choice(tuned: Tuned, weights: str) -> None:
 
 def run_sweep(options: Sweep) -> None:
     """Carry out `socrates sweep`."""
-    experiments = sweep_experiments(options)
+    with listed_once():
+        experiments = sweep_experiments(options)
     if options.dry_run:
         list_runs(experiments, options)
         return
+    check_output(options.out, is_folder=True)
     failed: StudyError | None = None
     try:
         run_all(experiments, options.out, **options.place, tell=StudyDisplay(console))
@@ -208,7 +213,7 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
 
 
 def part_of(kind: str, text: str) -> Part:
-    """Return a model or method with its options in their own types.
+    """Return a data set, model or method with its options in their own types.
 
     >>> part_of("method", "socrates:gamma=1")
     Part('socrates', gamma=1.0)
@@ -216,7 +221,9 @@ def part_of(kind: str, text: str) -> Part:
     Traceback (most recent call last):
     ValueError: model 'mlp' has no option 'wide', did you mean 'width'? Choose from width, depth
     """
-    name, texts = split_options(text)
+    # the name of a folder may have an equals sign behind its last colon
+    is_path = kind == "dataset" and Path(text.partition(":")[2]).expanduser().exists()
+    name, texts = (text, {}) if is_path else split_options(text)
     known = packages()[kind].options(name)
     for option in texts:
         if option not in known:
@@ -232,7 +239,7 @@ def product(options: Sweep) -> list[Experiment]:
         raise ValueError(
             "nothing to train: pass a FILE.py, or --methods such as --methods ce focal:gamma=2"
         )
-    datasets = [Part(name) for name in options.datasets]
+    datasets = [part_of("dataset", text) for text in options.datasets]
     models = [part_of("model", text) for text in options.models]
     methods = [part_of("method", text) for text in options.methods]
     parts = itertools.product(datasets, models, methods, parse_seeds(options.seeds))

@@ -41,3 +41,17 @@ def in_flags(message: str) -> str:
     # A match behind a slash, or one that continues after its value, is part of a file's name.
     pattern = rf"(?<![/\w-])({names})=('[^']*'|\[[^]]*\]|-?[\w.]*\w)(?![\w./-])"
     return re.sub(pattern, spelled, message)
+
+
+def memory_advice(kind: type) -> str:
+    """Return what to do when a command runs out of memory, by the options that it has.
+
+    >>> from .commands import Predict
+    >>> memory_advice(Predict)
+    'close other programs, or choose a smaller --batch-size'
+    """
+    needing = ("batch_size", "sample", "workers", "processes")
+    known = {item.name for item in dataclasses.fields(kind)}
+    options = [flag(name) for name in needing if name in known]
+    smaller = f", or choose a smaller {' or '.join(options)}" if options else ""
+    return f"close other programs{smaller}"

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from socrates.engine.predict import Row, find_images, labelled_logits, predict_files, writing
+from socrates.engine.predict import (
+    FilesPredicted,
+    Row,
+    check_table,
+    find_images,
+    labelled_logits,
+    predict_files,
+    writing,
+)
+from socrates.files import check_output, clear_beside
 from socrates.predictor import Predictor, load
 from socrates.predictor.card import write_card
 from socrates.predictor.export import SUFFIXES, export
@@ -19,17 +30,21 @@ from .commands import Export, ModelOptions, Predict
 from .output import complain, console, errors, show, table_of
 
 SHOWN = 20  # rows that the terminal shows, and files that could not be read
+SOME_UNREADABLE = 3  # the exit status of predictions from which files are missing
 
 
 def run_predict(options: Predict) -> None:
     """Carry out `socrates predict`."""
+    if options.out is not None:
+        check_table(options.out)
     files = find_images(options.images)
     predictor = loaded(options, options.device)
     certify(predictor, options)
     rows: list[Row] = []
 
     def keep(more: Sequence[Row]) -> None:
-        rows.extend(more[: SHOWN - len(rows)])
+        read = [row for row in more if row["error"] is None]
+        rows.extend(read[: SHOWN - len(rows)])
         write(more)
 
     columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -46,25 +61,43 @@ def run_predict(options: Predict) -> None:
             lambda done: bar.update(task, completed=done),
         )
         if not outcome.images:  # nothing is written then
-            reason = next(iter(outcome.unreadable.values()))
-            raise ValueError(f"none of {len(files)} files could be read: {reason}")
+            show_unreadable(outcome, None)
+            raise ValueError(f"none of {len(files)} files could be read: {kinds_of(outcome)}")
     if options.out is None:
         console.print(table(rows, predictor))
         if outcome.images > len(rows):
             show(f"{outcome.images - len(rows):,} more: --out predictions.csv writes all of them")
-    for reason in [*outcome.unreadable.values()][:SHOWN]:
-        show(reason, "not read: ", "yellow")
+    show_unreadable(outcome, options.out)
     summary = f"{outcome.images:,} image{'s' * (outcome.images != 1)} predicted"
     if predictor.certificate or outcome.answered < outcome.images:
         share = outcome.answered / outcome.images
         summary += f", {outcome.answered:,} answered ({share:.1%})"
     if outcome.unreadable:
-        summary += f", {len(outcome.unreadable):,} files could not be read"
+        summary += f", {len(outcome.unreadable):,} could not be read: {kinds_of(outcome)}"
     show(summary)
     if predictor.certificate:
         show(predictor.certificate, "certificate: ")
     if options.out is not None:
         show(f"written: {whole(options.out)}")
+    if outcome.unreadable:
+        raise SystemExit(SOME_UNREADABLE)
+
+
+def show_unreadable(outcome: FilesPredicted, out: Path | None) -> None:
+    """Name every file that could not be read; of many, a file that is written has the rest."""
+    reasons = [*outcome.unreadable.values()]
+    shown = reasons if out is None else reasons[:SHOWN]
+    for reason in shown:
+        show(reason, "not read: ", "yellow")
+    if len(shown) < len(reasons):
+        more = len(reasons) - len(shown)
+        show(f"{more:,} more: the column error of {out} has all of them", "not read: ", "yellow")
+
+
+def kinds_of(outcome: FilesPredicted) -> str:
+    """Return how many files of each kind could not be read."""
+    kinds = Counter(error.kind for error in outcome.unreadable.values())
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
 
 
 def loaded(options: ModelOptions, device: str = "cpu") -> Predictor:
@@ -128,10 +161,12 @@ def table(rows: Sequence[Row], predictor: Predictor) -> Table:
 
 def run_export(options: Export) -> None:
     """Carry out `socrates export`."""
-    predictor = loaded(options)
     folder = options.run if options.run.is_dir() else options.run.parent
     file = options.out or folder / f"model{SUFFIXES[options.format]}"
+    check_output(file)
+    predictor = loaded(options)
     file.parent.mkdir(parents=True, exist_ok=True)
+    clear_beside(file)
     with console.status(f"exporting to {file.name}"):
         export(predictor, file, options.format)
         run = Run(folder) if (folder / "experiment.json").is_file() else None

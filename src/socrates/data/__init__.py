@@ -7,7 +7,6 @@ Read `load` below first, then `official.load_digits` as an example of a loader, 
 """
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from .augment import Transform
 from .download import DataCorrupt, DataNotFound
 from .folder import list_folder, load_folder
 from .food101 import load_food101
+from .memory import data_root
 from .npz import load_npz, npz_counts
 from .official import (
     load_cifar10,
@@ -85,15 +85,6 @@ DATASETS: dict[str, NamedDataset] = {
     ),
 }
 BY_PATH: dict[str, Callable[..., Splits]] = {"folder:PATH": load_folder, "npz:PATH": load_npz}
-
-
-def data_root(root: Path | None = None) -> Path:
-    """Return the data folder: `root`, or the environment's SOCRATES_DATA, or ~/.cache/socrates.
-
-    >>> data_root(Path("my") / "data").as_posix()
-    'my/data'
-    """
-    return Path(root or os.environ.get("SOCRATES_DATA") or "~/.cache/socrates").expanduser()
 
 
 def factory(name: str) -> Callable[..., Splits]:

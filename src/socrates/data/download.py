@@ -6,6 +6,7 @@ import os
 import sys
 import tarfile
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +16,8 @@ from typing import Any
 
 from socrates.files import TAR_RATIO, unfolded_limit
 
-THREADS = min(8, os.cpu_count() or 1)  # that read files
+from .memory import remembered
+
 LEAST = 4096  # bytes that any member takes on a disk, even a folder or an empty file
 NOTE_BYTES = 1 << 20  # of a member's name or notes, which are read at once
 NOTES = (*tarfile.GNU_TYPES[:2], tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
@@ -122,6 +124,7 @@ def fetch(key: str, folder: Path) -> Path:
     remote = FILES[key]
     path = folder / remote.name
     if path.exists():
+        check_sum(path, remote.md5)
         return path
     if not DOWNLOADING.get():
         raise DataNotFound(f"{path} is missing")
@@ -159,14 +162,34 @@ def fetch(key: str, folder: Path) -> Path:
     return path
 
 
+def check_sum(path: Path, expected: str) -> None:
+    """Warn of a file that is not the official one; it is read once, and then if it changes.
+
+    It may be a part of the official data on purpose, so it is used all the same.
+    """
+    sums, _ = remembered({path.name: path}, path, _md5, path.parent, what="sums")
+    if sums[path.name] != expected:
+        warnings.warn(
+            f"{path} is not the official file, its MD5 checksum is {sums[path.name]}, expected "
+            f"{expected}: it is damaged or another one; delete it to have it downloaded again",
+            stacklevel=3,
+        )
+
+
+def _md5(path: Path) -> str:
+    return file_digest(path, "md5")
+
+
 def fetch_extracted(key: str, root: Path, folder: str) -> Path:
     """Return the folder that an archive of `FILES` holds, downloaded and extracted if needed."""
     target = root / folder
     if target.is_dir():
         return target
-    archive = fetch(key, root)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an archive of another sum is refused below
+        archive = fetch(key, root)
     expected = FILES[key].md5
-    digest = file_digest(archive, "md5")
+    digest = _md5(archive)
     if digest != expected:
         raise DataCorrupt(
             f"{archive}: the MD5 checksum is {digest}, expected {expected}: the file is damaged or "

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +13,15 @@ import torch
 from torch import Tensor
 
 from socrates.contracts import Splits, image_hash
-from socrates.files import replace_text
 
-from . import data_root
-from .download import THREADS, file_digest
+from .download import file_digest
 from .folder import FolderListing, FolderSplits, list_folder
+from .memory import remembered
 from .resident import ResidentImages
 from .streamed import StreamedImages
 
 SPLITS = ("train", "val", "test")
 ROWS = 1024  # images of an array that are hashed at once
-SETTLED = 2 * 10**9  # nanoseconds after which a change must show in a file's time
 
 
 @dataclass(frozen=True)
@@ -150,45 +144,7 @@ def seen_images(splits: Splits) -> Tensor:
 
 
 def _digest_of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:
-    """Return a digest of the names and contents of a folder's files, and their size in bytes.
-
-    Only files that changed since they were last hashed are read.
-    """
-    folder_digest = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()
-    memory = data_root(root) / "hashes" / f"{folder_digest[:32]}.json"
-    known = _recall(memory)
-    keys: dict[str, list[int]] = {}
-    for name, path in files.items():
-        status = os.stat(path)
-        keys[name] = [status.st_size, status.st_mtime_ns]
-    changed = [name for name in files if known.get(name, [])[:2] != keys[name]]
-    with ThreadPoolExecutor(THREADS) as pool:
-        digests = pool.map(file_digest, (files[name] for name in changed))
-        fresh = dict(zip(changed, digests, strict=True))
-    hashes = {name: fresh.get(name) or known[name][2] for name in files}
-    if changed:
-        settled = time.time_ns() - SETTLED
-        _remember(
-            memory, {name: [*keys[name], hashes[name]] for name in files if keys[name][1] < settled}
-        )
+    """Return a digest of the names and contents of a folder's files, and their size in bytes."""
+    hashes, num_bytes = remembered(files, folder, file_digest, root)
     lines = "".join(f"{name}\0{hashes[name]}\n" for name in sorted(files))
-    digest = hashlib.sha256(os.fsencode(lines)).hexdigest()
-    return digest, sum(size for size, _ in keys.values())
-
-
-def _recall(path: Path) -> dict[str, Any]:
-    """Return what was remembered, or nothing if the digest in the first line does not match."""
-    with contextlib.suppress(OSError, ValueError):
-        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
-        if digest == hashlib.sha256(text.encode()).hexdigest():
-            return json.loads(text)
-    return {}
-
-
-def _remember(path: Path, values: dict[str, Any]) -> None:
-    """Write values for the next time, if the folder can be written."""
-    text = json.dumps(values)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, f"{digest}\n{text}")
+    return hashlib.sha256(os.fsencode(lines)).hexdigest(), num_bytes

@@ -2,7 +2,10 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +16,13 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .download import THREADS, DataNotFound
+from .download import DataCorrupt, DataNotFound
+from .memory import THREADS, remembered
 from .resident import resident_splits, statistics
-from .splits import TEST_FRACTION, Labelled, hold_out
+from .splits import TEST_FRACTION, VAL_FRACTION, Labelled, hold_out_by_class
 from .streamed import as_rgb, centre_crop, opened, streamed_splits
+from .unreadable import SUFFIXES, UNSUPPORTED, UnreadableImage, describe, unsupported
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 PARTS = {"train", "val", "test"}
 SMALL = 64  # pixels of the shorter side up to which images count as small
 SMALL_SIZE = 32
@@ -30,11 +34,12 @@ SizeAndMode = tuple[str, str]  # of an image file, such as "40x30" and "RGB"
 
 @dataclass(frozen=True)
 class FolderListing:
-    """The image files of a folder, by part, and its classes."""
+    """The image files of a folder, by part, its classes, and images of unsupported formats."""
 
     path: Path
-    parts: dict[str, Labelled]  # train, test and perhaps val: files and their labels
+    parts: dict[str, Labelled]  # train, val and test: files and their labels
     classes: list[str]
+    unsupported: tuple[Path, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -58,8 +63,11 @@ def class_names(folder: Path) -> list[str]:
     )
 
 
-def list_images(folder: Path, classes: list[str]) -> Labelled:
-    """Return the image files below each class's folder, sorted, and their labels."""
+def list_images(folder: Path, classes: list[str], left_out: list[Path] | None = None) -> Labelled:
+    """Return the image files below each class's folder, sorted, and their labels.
+
+    Images of unsupported formats are appended to `left_out`.
+    """
     others = sorted(set(class_names(folder)) - set(classes))
     if others:
         raise ValueError(
@@ -67,28 +75,66 @@ def list_images(folder: Path, classes: list[str]) -> Labelled:
         )
     files: list[Path] = []
     labels: list[int] = []
+    left_out = [] if left_out is None else left_out
     for label, name in enumerate(classes):
-        of_class = [path for path in (folder / name).rglob("*") if is_image(path, folder)]
-        files += sorted(of_class)
+        of_class, unread = (
+            image_files(folder / name, folder) if (folder / name).is_dir() else ([], [])
+        )
+        files += of_class
         labels += [label] * len(of_class)
+        left_out += unread
     if not files:
+        found = f"; {describe({path: unsupported(path) for path in left_out}, folder)}"
         raise ValueError(
             f"{folder}: no images ({', '.join(sorted(SUFFIXES))}) in the folders of its classes"
+            f"{found if left_out else ''}"
         )
     return np.array(files), np.array(labels)
 
 
-def is_image(path: Path, folder: Path) -> bool:
-    """Return whether a path is a file with an image's suffix, and not hidden in the folder.
+def image_files(place: Path, folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the image files below a place in a folder, and those of unsupported formats, sorted.
 
-    Some archives hold hidden files such as ._0.png that are not images.
+    Hidden files and folders are left out: some archives hold files such as ._0.png that are not
+    images. Files of other kinds are none of them.
     """
-    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-    return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
+    images: list[Path] = []
+    unread: list[Path] = []
+    for path in place.rglob("*"):
+        suffix = path.suffix.lower()
+        if suffix not in SUFFIXES and suffix not in UNSUPPORTED:
+            continue
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file():
+            (images if suffix in SUFFIXES else unread).append(path)
+    return sorted(images), sorted(unread)
+
+
+LISTINGS: ContextVar[dict[Path, FolderListing] | None] = ContextVar("listings", default=None)
+
+
+@contextmanager
+def listed_once() -> Iterator[None]:
+    """List each folder once inside this context, as its many files take long to list."""
+    before = LISTINGS.set({})
+    try:
+        yield
+    finally:
+        LISTINGS.reset(before)
 
 
 def list_folder(path: Path) -> FolderListing:
-    """List the images of a folder by part; without such sub-folders, hold out a test set."""
+    """List the images of a folder by part; what has no sub-folder is held out by class."""
+    listings = LISTINGS.get()
+    if listings is None:
+        return _list_folder(path)
+    key = path.absolute()
+    if key not in listings:
+        listings[key] = _list_folder(path)
+    return listings[key]
+
+
+def _list_folder(path: Path) -> FolderListing:
     if not path.is_dir():
         raise DataNotFound(
             f"{path} is not a folder: folder: takes the path of a folder with a sub-folder for "
@@ -112,48 +158,107 @@ def list_folder(path: Path) -> FolderListing:
             f"{path}: found the classes {classes}, expected a sub-folder for each of at least "
             "two classes"
         )
+    left_out: list[Path] = []
     if has_parts:
-        parts = {name: list_images(path / name, classes) for name in names}
+        parts = {name: list_images(path / name, classes, left_out) for name in names}
     else:
-        train, test = hold_out(list_images(path, classes), TEST_FRACTION)
+        train, test = hold_out_by_class(list_images(path, classes, left_out), TEST_FRACTION)
         parts = {"train": train, "test": test}
-    return FolderListing(path, parts, classes)
+    if "val" not in parts:
+        parts["train"], parts["val"] = hold_out_by_class(parts["train"], VAL_FRACTION)
+    return FolderListing(path, parts, classes, tuple(left_out))
 
 
 def usual_size(files: NDArray[Any], sample: int = 100) -> int:
     """Return 32 if images are mostly small, else 224.
 
     Small means that the median shorter side of about a hundred images, evenly spaced in the list,
-    is at most 64 pixels. Only the headers of these files are read.
+    is at most 64 pixels. Only the headers of these files are read; those that cannot be read are
+    reported later.
     """
-
-    def shorter_side(path: Path) -> int:
-        with opened(path) as image:
-            return min(image.size)
-
     step = max(1, len(files) // sample)
-    sides = [shorter_side(path) for path in files[::step]]
-    return SMALL_SIZE if np.median(sides) <= SMALL else LARGE_SIZE
+    sides: list[int] = []
+    for path in files[::step]:
+        with suppress(UnreadableImage), opened(path) as image:
+            sides.append(min(image.size))
+    return SMALL_SIZE if sides and np.median(sides) <= SMALL else LARGE_SIZE
 
 
 def read_squares(
-    files: NDArray[Any], size: int
+    files: NDArray[Any], size: int, errors: dict[Path, UnreadableImage]
 ) -> tuple[NDArray[np.uint8], dict[Path, SizeAndMode]]:
     """Read every image as the square in its center, and the size and mode of each file.
 
-    The shorter side is resized to `size` first.
+    The shorter side is resized to `size` first. Files that cannot be read are put into `errors`,
+    and their rows are left as they are.
     """
     images = np.empty((len(files), size, size, 3), np.uint8)
 
-    def read(row: int) -> SizeAndMode:
-        with opened(files[row]) as image:
-            original = (f"{image.width}x{image.height}", image.mode)
-            images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
+    def read(row: int) -> SizeAndMode | UnreadableImage:
+        try:
+            with opened(files[row]) as image:
+                original = (f"{image.width}x{image.height}", image.mode)
+                images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
+        except UnreadableImage as error:
+            return error
         return original
 
+    originals: dict[Path, SizeAndMode] = {}
     with ThreadPoolExecutor(THREADS) as pool:
-        originals = dict(zip(files, pool.map(read, range(len(files))), strict=True))
+        for path, outcome in zip(files, pool.map(read, range(len(files))), strict=True):
+            if isinstance(outcome, UnreadableImage):
+                errors[path] = outcome
+            else:
+                originals[path] = outcome
     return images.transpose(0, 3, 1, 2), originals
+
+
+def find_unreadable(listing: FolderListing) -> dict[Path, UnreadableImage]:
+    """Return the files of a folder that cannot be decoded; each is decoded once and remembered."""
+    files = {
+        file.relative_to(listing.path).as_posix(): file
+        for paths, _ in listing.parts.values()
+        for file in paths
+    }
+
+    def look(path: Path) -> str:
+        try:
+            with opened(path) as image:
+                image.draft("RGB", (SMALL_SIZE, SMALL_SIZE))  # a JPEG is decoded smaller and faster
+                as_rgb(image)
+        except UnreadableImage as error:
+            return "\n".join([error.kind, error.reason, str(error)])
+        return ""
+
+    words, _ = remembered(files, listing.path, look, what="decoded")
+    errors: dict[Path, UnreadableImage] = {}
+    for name, path in files.items():
+        if words[name]:
+            kind, reason, message = words[name].split("\n", 2)
+            errors[path] = UnreadableImage(message, kind, reason)
+    return errors
+
+
+def report_unreadable(
+    listing: FolderListing, errors: dict[Path, UnreadableImage], skip_broken: bool
+) -> None:
+    """Refuse a folder with files that cannot be read, or warn of them if they may be skipped."""
+    errors = {**{path: unsupported(path) for path in listing.unsupported}, **errors}
+    if not errors:
+        return
+    words = f"{listing.path}: {describe(errors, listing.path)}"
+    if not skip_broken:
+        raise DataCorrupt(
+            f"{words}\nreplace, convert or remove them, or train without them by skip_broken=True"
+        )
+    warnings.warn(f"{words}\nthe run is trained without them", stacklevel=3)
+
+
+def without(part: Labelled, errors: Collection[Path]) -> tuple[Labelled, NDArray[np.bool_]]:
+    """Return a part without the files that cannot be read, and which of its rows are kept."""
+    files, labels = part
+    kept = np.array([file not in errors for file in files], dtype=bool)
+    return (files[kept], labels[kept]), kept
 
 
 def warn_of_odd_images(path: Path, originals: dict[Path, SizeAndMode], size: int) -> None:
@@ -171,37 +276,50 @@ def warn_of_odd_images(path: Path, originals: dict[Path, SizeAndMode], size: int
             )
 
 
-def load_folder(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+def load_folder(
+    path: Path, *, image_size: int | None = None, augment: bool = True, skip_broken: bool = False
+) -> Splits:
     """Load PATH/CLASS/* (a fixed fifth tests), or PATH/train/CLASS/* and PATH/test/CLASS/*.
 
-    Validation is PATH/val if it is there, else a fixed tenth of the training images. Images become
-    RGB squares. Up to a gigabyte is kept in memory, normalized by its own mean and deviation; more
-    is streamed, normalized by ImageNet's.
+    Validation is PATH/val if it is there, else a fixed tenth of the training images. Images are
+    held out by class, so that each has its share. Images become RGB squares. Up to a gigabyte is
+    kept in memory, normalized by its own mean and deviation; more is streamed, normalized by
+    ImageNet's.
 
     Options:
         image_size: side in pixels of the squares; by default 32 if the median shorter side is at
             most 64 pixels, else 224
         augment: whether training images of up to 64 pixels are cropped with padding and flipped,
             and larger ones get a random resized crop and a flip
+        skip_broken: whether files that cannot be read are left out, instead of refused
     """
     listing = list_folder(path)
     size = image_size or usual_size(listing.parts["train"][0])
     num_bytes = sum(listing.counts.values()) * 3 * size * size
     if num_bytes <= RESIDENT_BYTES:
-        splits = _resident(listing, size, augment)
+        splits = _resident(listing, size, augment, skip_broken)
     else:
-        splits = streamed_splits(listing.parts, listing.classes, size, augment, shrink=True)
+        errors = find_unreadable(listing)
+        report_unreadable(listing, errors, skip_broken)
+        parts = {name: without(part, errors)[0] for name, part in listing.parts.items()}
+        splits = streamed_splits(parts, listing.classes, size, augment, shrink=True)
     return FolderSplits(**vars(splits), listing=listing)
 
 
-def _resident(listing: FolderListing, size: int, augment: bool) -> Splits:
+def _resident(listing: FolderListing, size: int, augment: bool, skip_broken: bool) -> Splits:
     """Read all images of a folder into memory."""
     arrays = {}
     originals: dict[Path, SizeAndMode] = {}
-    for name, (files, labels) in listing.parts.items():
-        images, of_part = read_squares(files, size)
-        arrays[name] = (images, labels)
+    errors: dict[Path, UnreadableImage] = {}
+    for name, part in listing.parts.items():
+        images, of_part = read_squares(part[0], size, errors)
+        (_, labels), kept = without(part, errors)
+        arrays[name] = (images if kept.all() else images[kept], labels)
         originals |= of_part
+    report_unreadable(listing, errors, skip_broken)
+    for name, (_, labels) in arrays.items():
+        if not len(labels):
+            raise ValueError(f"none of the {name} images can be read: add some")
     warn_of_odd_images(listing.path, originals, size)
     crop: dict[str, Any] = {"scale": (0.08, 1.0)} if size > SMALL else {"padding": size // 8}
     mean, std = statistics(arrays["train"][0])

@@ -77,6 +77,36 @@ def stratified_subset(labels: Integers, num_samples: int) -> Integers:
     return np.sort(np.concatenate(chosen))
 
 
+def hold_out_by_class(pair: Labelled, fraction: float) -> tuple[Labelled, Labelled]:
+    """Return the samples that are kept, and those that are held out: this share of each class.
+
+    The shares hold to within one sample, each class keeps at least one, and which samples are
+    held out is fixed.
+
+    >>> files, labels = np.array([*"abcdefgh"]), np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> kept, held = hold_out_by_class((files, labels), 0.5)
+    >>> kept[1].tolist(), held[1].tolist()
+    ([0, 0, 1, 1], [0, 0, 1, 1])
+    """
+    samples, labels = pair
+    num_held = int(len(labels) * fraction)
+    counts = np.bincount(labels)
+    quota, remainder = np.divmod(counts * num_held, len(labels))
+    for label in np.argsort(-remainder, kind="stable"):
+        if quota.sum() < num_held and quota[label] < counts[label] - 1:
+            quota[label] += 1
+    if quota.sum() == 0:
+        raise ValueError(
+            f"a split by class needs images on both sides, got a share of {fraction} of "
+            f"{len(labels)} images: add more"
+        )
+    random = np.random.RandomState(SPLIT_SEED)
+    is_held = np.zeros(len(labels), dtype=bool)
+    for label, count in enumerate(quota):
+        is_held[random.permutation(np.flatnonzero(labels == label))[:count]] = True
+    return (samples[~is_held], labels[~is_held]), (samples[is_held], labels[is_held])
+
+
 def noisy_labels(labels: Integers, share: float, num_classes: int) -> Integers:
     """Return the labels with a share of them, chosen by a fixed seed, replaced by other classes.
 

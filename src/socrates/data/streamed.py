@@ -18,9 +18,11 @@ from torch import Tensor
 from socrates.contracts import Batch, Preparation, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .download import THREADS, DataCorrupt, DataNotFound
+from .download import DataNotFound
+from .memory import THREADS
 from .resident import check_order
 from .splits import Labelled, hold_out
+from .unreadable import UnreadableImage, kind_of_damage
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -45,9 +47,8 @@ def opened(path: Path) -> Iterator[Image]:
         ) from error
     except Exception as error:  # decoders raise many kinds for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataCorrupt(
-            f"{path}: not a readable image ({reason}): replace or remove the file"
-        ) from error
+        words = f"{path}: not a readable image ({reason}): replace or remove the file"
+        raise UnreadableImage(words, kind_of_damage(path, error), reason) from error
 
 
 def as_rgb(image: Image) -> Image:

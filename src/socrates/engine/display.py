@@ -22,6 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from socrates.engine.events import (
+    Busy,
     Closed,
     EpochDone,
     Event,
@@ -182,13 +183,15 @@ class StudyDisplay:
                 self.count(event.experiment, event.record.epoch)
             case Finished() if not event.already:
                 self.count(event.experiment, event.experiment.optimization.epochs)
-                del self.epochs[event.experiment]
+                self.epochs.pop(event.experiment, None)
                 self.finished += 1
             case Warned():
                 self.warned.setdefault(without_numbers(event.message), []).append(event)
             case Retried():
                 self.epochs.pop(event.experiment, None)
                 self.print_reason("again", "yellow", event)
+            case Busy():
+                self.print_reason("waiting", "yellow", event)
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
@@ -208,7 +211,7 @@ class StudyDisplay:
             print_prose(self.console, text, "warning: ", "yellow")
         self.warned.clear()
 
-    def print_reason(self, what: str, style: str, event: Retried | Failed) -> None:
+    def print_reason(self, what: str, style: str, event: Retried | Busy | Failed) -> None:
         """Print the run of an event, and its reason."""
         print_prose(self.console, f"{event.experiment.name}: {event.reason}", f"{what}: ", style)
 

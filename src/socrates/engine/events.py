@@ -74,6 +74,14 @@ class Retried:
 
 
 @dataclass(frozen=True)
+class Busy:
+    """Another process trains the run, as `reason` says; it is waited for, and looked at again."""
+
+    experiment: Experiment
+    reason: str
+
+
+@dataclass(frozen=True)
 class Failed:
     """The run ended before it was finished, and why."""
 
@@ -86,7 +94,9 @@ class Closed:
     """No more events follow, whether runs are finished, stopped or failed."""
 
 
-Event = Planned | Started | Stepped | EpochDone | Finished | Warned | Retried | Failed | Closed
+Event = (
+    Planned | Started | Stepped | EpochDone | Finished | Warned | Retried | Busy | Failed | Closed
+)
 Tell = Callable[[Event], None]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from socrates.files import named_errors
+from socrates.files import is_alive, named_errors, remove_half_written
 
 # filelock's SoftFileLease (4.2) fails two tests of tests/test_engine_robust.py: the empty lock that
 # a power cut leaves is never taken over (test_a_lock_of_a_dead_process_*), and a process of this
@@ -28,6 +28,10 @@ except ImportError:  # not on every system: there the content of the file decide
 HOST = platform.node()
 SECONDS_BETWEEN_BEATS = 5.0  # by which a process on another machine shows that it is alive
 BEATS_UNTIL_DEAD = 3
+
+
+class RunIsHeld(BlockingIOError):
+    """Another process trains the run."""
 
 
 class LockOwner(NamedTuple):
@@ -52,8 +56,8 @@ def held(directory: Path) -> Iterator[None]:
     >>> with held(directory), held(directory):
     ...     pass
     Traceback (most recent call last):
-    BlockingIOError: ... is already being trained by another process (pid ...): wait for it,
-    or stop it
+    socrates.engine.lock.RunIsHeld: ... is already being trained by another process (pid ...):
+    wait for it, or stop it
     >>> list(directory.iterdir())
     []
     """
@@ -62,7 +66,7 @@ def held(directory: Path) -> Iterator[None]:
     ended = threading.Event()
     threading.Thread(target=_beat, args=(path, ended), daemon=True).start()
     try:
-        _remove_half_written(directory)
+        remove_half_written(directory)
         yield
     finally:
         ended.set()
@@ -71,11 +75,33 @@ def held(directory: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _remove_half_written(directory: Path) -> None:
-    for half in directory.rglob("*.tmp"):
-        pid = Path(half.stem).suffix[1:]  # as `files.replacing` names them
-        if pid.isdecimal() and not is_alive(int(pid)):
-            half.unlink(missing_ok=True)
+def is_held_here(directory: Path) -> bool:
+    """Return whether a process of this machine holds a run directory, as far as can be seen.
+
+    >>> import tempfile
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> with held(directory):
+    ...     is_held_here(directory)
+    True
+    >>> is_held_here(directory)
+    False
+    """
+    try:
+        file = os.open(directory / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        owner = _owner(file)
+        return owner is not None and owner.host == HOST and is_alive(owner.pid)
+    except BlockingIOError:
+        return True
+    except OSError:  # such as a network file system without locks: who tries to hold it finds out
+        return False
+    finally:
+        os.close(file)
 
 
 def _locked(path: Path) -> int:
@@ -85,7 +111,7 @@ def _locked(path: Path) -> int:
         try:
             if _is_held(file, path):
                 owner = _owner(file) or LockOwner(0, HOST)
-                raise BlockingIOError(
+                raise RunIsHeld(
                     f"{path.parent} is already being trained by another process ({owner}): "
                     "wait for it, or stop it"
                 )
@@ -154,18 +180,3 @@ def _beats(path: Path) -> bool:
     except FileNotFoundError:
         pass
     return False
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether another process of this machine has this number.
-
-    >>> is_alive(os.getpid()), is_alive(os.getppid())
-    (False, True)
-    """
-    if pid == os.getpid() or os.name != "posix":  # elsewhere a signal to ask with would end it
-        return pid != os.getpid()
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, PermissionError)  # of another user
-    return True

@@ -19,14 +19,22 @@ import torch
 from PIL.Image import Resampling
 from torch import Tensor
 
-from socrates.data.folder import SUFFIXES, class_names, is_image, list_images
+from socrates.data.folder import class_names, image_files, list_images
 from socrates.data.streamed import as_rgb, centre_crop, opened
+from socrates.data.unreadable import (
+    SUFFIXES,
+    UNSUPPORTED,
+    UnreadableImage,
+    describe,
+    unsupported,
+)
 from socrates.experiment import check_whole
-from socrates.files import no_formula, replacing
+from socrates.files import check_output, clear_beside, no_formula, replacing
 from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
 WORKERS = 8
-ROW = ("path", "predicted", "confidence", "unknown", "answered")  # before the classes
+FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
+ROW = ("path", "predicted", "confidence", "unknown", "answered", "error")  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
 
@@ -37,11 +45,13 @@ class FilesPredicted:
 
     images: int = 0
     answered: int = 0
-    unreadable: dict[Path, str] = field(default_factory=dict)
+    unreadable: dict[Path, UnreadableImage] = field(default_factory=dict)
 
 
 def find_images(words: Sequence[str | Path]) -> list[Path]:
     """Return the image files that words name: files, whole folders, or patterns as `new/*.png`.
+
+    Of a folder, images of unsupported formats are among them, so that they are reported.
 
     >>> find_images(["no/such/*.png"])
     Traceback (most recent call last):
@@ -52,7 +62,8 @@ def find_images(words: Sequence[str | Path]) -> list[Path]:
     for word in map(str, words):
         path = Path(word).expanduser()
         if path.is_dir():
-            files = [file for file in sorted(path.rglob("*")) if is_image(file, path)]
+            images_there, unread = image_files(path, path)
+            files = sorted([*images_there, *unread])
         else:
             names = [path] if path.exists() else sorted(glob.glob(str(path), recursive=True))
             files = [file for file in map(Path, names) if file.is_file()]
@@ -71,14 +82,9 @@ def read_image(path: Path, about: Description) -> Tensor:
     Where the model sees squares, that is the middle of the image.
     """
     channels, height, width = about.image_shape
-    if about.preparation is None or channels not in (1, 3):
-        raise ValueError(
-            f"{about.model} takes no gray or RGB images that files could be read into: pass it "
-            "tensors"
-        )
     with opened(path) as file:
         image = as_rgb(file)
-    if height == width:
+    if height == width and about.preparation is not None:
         image = centre_crop(image, height, about.preparation.shrink)
     else:
         image = image.resize((width, height), Resampling.BILINEAR)
@@ -87,7 +93,10 @@ def read_image(path: Path, about: Description) -> Tensor:
 
 
 def batches(
-    files: Sequence[Path], about: Description, unreadable: dict[Path, str], size: int = BATCH
+    files: Sequence[Path],
+    about: Description,
+    unreadable: dict[Path, UnreadableImage],
+    size: int = BATCH,
 ) -> Iterator[tuple[list[Path], Tensor]]:
     """Yield files and their images, while the next batch is being decoded.
 
@@ -95,13 +104,21 @@ def batches(
     """
     check_whole("batch_size", size, above=0)
 
-    def read(path: Path) -> Tensor | str:
+    if about.preparation is None or about.image_shape[0] not in (1, 3):
+        raise ValueError(
+            f"{about.model} takes no gray or RGB images that files could be read into: pass it "
+            "tensors"
+        )
+
+    def read(path: Path) -> Tensor | UnreadableImage:
+        if path.suffix.lower() in UNSUPPORTED:
+            return unsupported(path)
         try:
             return read_image(path, about)
+        except UnreadableImage as error:
+            return error
         except (OSError, ValueError) as error:
-            return str(error)
-        except Exception as error:  # Pillow raises many kinds for a damaged file
-            return f"{path}: not a readable image ({error!r})"
+            return UnreadableImage(f"{path}: {error}", "not readable")
 
     with ThreadPoolExecutor(WORKERS) as pool:
         next_batch = pool.map(read, files[:size])
@@ -109,8 +126,12 @@ def batches(
             batch = next_batch
             next_batch = pool.map(read, files[start + size : start + 2 * size])
             decoded = dict(zip(files[start : start + size], batch, strict=True))
-            unreadable |= {path: image for path, image in decoded.items() if isinstance(image, str)}
-            images = {path: image for path, image in decoded.items() if isinstance(image, Tensor)}
+            images: dict[Path, Tensor] = {}
+            for path, image in decoded.items():
+                if isinstance(image, Tensor):
+                    images[path] = image
+                else:
+                    unreadable[path] = image
             if images:
                 yield list(images), torch.stack(list(images.values()))
 
@@ -122,20 +143,40 @@ def predict_files(
     batch_size: int = BATCH,
     tell: Callable[[int], None] = lambda done: None,
 ) -> FilesPredicted:
-    """Predict every file, write the rows of a batch at a time, and report how many are done."""
+    """Predict every file, write the rows of a batch at a time, and report how many are done.
+
+    A file that cannot be read has a row, too, with nothing but its path and the error.
+    """
     done = FilesPredicted()
+    place = {path: number for number, path in enumerate(files)}
+    num_written = 0  # of the rows of unreadable files
+
+    def new_errors() -> dict[Path, Row]:
+        nonlocal num_written
+        errors = list(done.unreadable.items())[num_written:]
+        num_written += len(errors)
+        return {path: error_row(path, error) for path, error in errors}
+
     for paths, images in batches(files, predictor.about, done.unreadable, batch_size):
-        rows = rows_of(predictor, paths, images)
-        write(rows)
+        rows = dict(zip(paths, rows_of(predictor, paths, images), strict=True))
         done.images += len(rows)
-        done.answered += sum(row["answered"] for row in rows)
+        done.answered += sum(row["answered"] for row in rows.values())
+        rows |= new_errors()
+        write([rows[path] for path in sorted(rows, key=place.__getitem__)])
         tell(done.images + len(done.unreadable))
+    if last := new_errors():
+        write(list(last.values()))
     tell(len(files))
     return done
 
 
+def error_row(path: Path, error: UnreadableImage) -> Row:
+    """Return the row of a file that cannot be read."""
+    return {**dict.fromkeys(ROW), "path": printable(path), "error": error.in_words}
+
+
 def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list[Row]:
-    """Return one row per file: path, prediction, confidence, unknown, answered, and each class."""
+    """Return one row per file: the columns of `ROW`, and each class."""
     logits = predictor.logits(images, len(images))
     prediction = predictor.prediction(logits)
     answers = [*predictor.classes, "unknown"]
@@ -148,6 +189,7 @@ def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list
         torch.as_tensor(prediction.confidence).tolist(),
         unknown,
         torch.as_tensor(prediction.answered).tolist(),
+        [None] * len(paths),
         *torch.as_tensor(prediction.probs).T.tolist(),
         strict=True,
     )
@@ -167,18 +209,25 @@ def columns(predictor: Predictor) -> list[str]:
     return [*ROW, *(f"class {name}" if is_ambiguous else name for name in predictor.classes)]
 
 
+def check_table(path: Path) -> None:
+    """Refuse a path to which predictions cannot be written, before anything is computed."""
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(
+            f"predictions are written to {', '.join(FORMATS)} files, got {path.name!r}"
+        )
+    check_output(path)
+
+
 @contextmanager
 def writing(path: Path | None, predictor: Predictor) -> Iterator[Write]:
     """Yield a function that writes rows to a .csv, .jsonl or .parquet file, whole or not at all."""
     if path is None:
         yield lambda rows: None
         return
-    writers = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}
-    if path.suffix.lower() not in writers:
-        raise ValueError(
-            f"predictions are written to {', '.join(writers)} files, got {path.name!r}"
-        )
+    check_table(path)
+    writers = dict(zip(FORMATS, (_csv, _json_lines, _parquet), strict=True))
     path.parent.mkdir(parents=True, exist_ok=True)
+    clear_beside(path)
     with replacing(path) as file, writers[path.suffix.lower()](file, columns(predictor)) as write:
         yield write
 
@@ -208,7 +257,9 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
         raise ImportError(
             "a .parquet file needs pyarrow: pip install 'socrates-loss[parquet]', or write .csv"
         ) from error
-    kinds = {"path": arrow.string(), "predicted": arrow.string(), "answered": arrow.bool_()}
+    kinds: dict[str, Any] = {"answered": arrow.bool_()}
+    for name in ("path", "predicted", "error"):
+        kinds[name] = arrow.string()
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in names])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
@@ -230,12 +281,13 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
             f"{predictor.classes}"
         )
     refuse_training_folder(folder, str(predictor.about.facts.get("dataset", "")))
-    files, positions = list_images(folder, names)
+    left_out: list[Path] = []
+    files, positions = list_images(folder, names, left_out)
     labels_of_folders = [predictor.classes.index(name) for name in names]
     label_of = {
         file: labels_of_folders[position] for file, position in zip(files, positions, strict=True)
     }
-    unreadable: dict[Path, str] = {}
+    unreadable = {path: unsupported(path) for path in left_out}
     logits: list[Tensor] = []
     labels: list[int] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
@@ -244,8 +296,7 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
         logits.append(predictor.logits(images, len(images)))
         labels += [label_of[path] for path in paths]
     if unreadable:
-        reason = next(iter(unreadable.values()))
-        raise ValueError(f"{folder}: {len(unreadable)} images cannot be read; the first: {reason}")
+        raise ValueError(f"{folder}: {describe(unreadable, folder)}")
     return torch.cat(logits), torch.tensor(labels)
 
 

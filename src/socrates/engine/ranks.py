@@ -1,4 +1,4 @@
-"""One run in several processes, its ranks: how they start, and what they share.
+"""One run in several processes, its ranks: which there are, and what they share.
 
 Each rank has a part of every batch, all keep the same state, the first writes. A method sees the
 whole batch on every rank: the logits (or features) of all parts are gathered, with their gradients,
@@ -16,8 +16,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,10 +29,8 @@ from torch import Tensor, nn
 from socrates.contracts import Batch, Inputs, Split
 from socrates.files import reason_of
 from socrates.losses.torch_internals import set_timeout_of_ranks
-from socrates.processes import environment
 
 SECONDS_UNTIL_LOST = 40  # that a rank waits for the others in a step
-HOURS_OF_PATIENCE = 12  # that a rank waits for one that reads data or writes files
 LOST = (
     "gloo",
     "nccl",
@@ -264,57 +260,6 @@ def strategy_of_many() -> Any:
     name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     options: dict[str, Any] = {name: False}
     return DDPStrategy(**options)
-
-
-@contextlib.contextmanager
-def launched(fabric: Any) -> Iterator[Ranks]:
-    """Start the other processes, unless torchrun did, and yield the ranks of this run.
-
-    At the end of the `with` block they wait for each other.
-    """
-    if fabric.world_size == 1:
-        yield Ranks()
-        return
-    cluster = fabric.strategy.cluster_environment
-    with _others_started(cluster, fabric.strategy.num_processes, fabric.world_size) as started:
-        fabric.launch()
-    hasty = dist.new_group(backend="gloo", timeout=timedelta(seconds=SECONDS_UNTIL_LOST))
-    patient = dist.new_group(backend="gloo", timeout=timedelta(hours=HOURS_OF_PATIENCE))
-    ranks = Ranks(fabric.global_rank, fabric.world_size, hasty, patient, started)
-    with ranks.none_lost():
-        yield ranks
-        ranks.wait()
-
-
-@contextlib.contextmanager
-def _others_started(cluster: Any, num_processes: int, world_size: int) -> Iterator[Sequence[Any]]:
-    """Start the other processes of this machine, with this one's command, unless they are there.
-
-    Fabric's own launcher would end this process without a word, and in the middle of a checkpoint,
-    when another one is lost.
-    """
-    if cluster.creates_processes_externally or dist.is_initialized():
-        yield ()
-        return
-    place = {
-        "MASTER_ADDR": cluster.main_address,
-        "MASTER_PORT": str(cluster.main_port),
-        "NODE_RANK": str(cluster.node_rank()),
-        "WORLD_SIZE": str(world_size),
-        "LOCAL_RANK": "0",
-    }
-    command = [sys.executable, *sys.orig_argv[1:]]
-    started = [
-        subprocess.Popen(command, env={**os.environ, **place, "LOCAL_RANK": str(local_rank)})
-        for local_rank in range(1, num_processes)
-    ]
-    try:
-        with environment(place):
-            yield started
-    except BaseException:  # they would wait for this one for half an hour
-        for process in started:
-            process.kill()
-        raise
 
 
 def follows(devices: int, num_nodes: int) -> bool:

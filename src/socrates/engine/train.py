@@ -29,9 +29,10 @@ from socrates.engine.epoch import OnNan, train_epoch
 from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
 from socrates.engine.keep import keep_model, reserve
+from socrates.engine.launch import launched
 from socrates.engine.lock import held
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.ranks import Ranks, devices_and_nodes, follows, launched
+from socrates.engine.ranks import Ranks, devices_and_nodes, follows
 from socrates.engine.saving import Saving
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve

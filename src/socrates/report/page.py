@@ -6,6 +6,7 @@ links and switches.
 
 import base64
 import gzip
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -266,12 +267,22 @@ def render(data: Json, title: str, note: str | None = None) -> str:
         if data["settings"]
         else ""
     )
-    about = {"title": title, "note": note, "css": asset("page.css"), "script": asset("page.js")}
-    packed = {
-        "packed_data": _packed(text),
-        "packed_plotly": _packed(get_plotlyjs() if text else ""),
-    }
-    return markup("page.html", **data, **about, **packed)
+    script = asset("page.js")
+    plotly = get_plotlyjs() if text else ""
+    about = {"title": title, "note": note, "css": asset("page.css"), "script": script}
+    packed = {"packed_data": _packed(text), "packed_plotly": _packed(plotly)}
+    sources = _script_sources(script, plotly)
+    return markup("page.html", **data, **about, **packed, script_sources=sources)
+
+
+def _script_sources(script: str, plotly: str) -> str:
+    """Return the page's own scripts by their hashes, so that a browser runs no other."""
+    opening = asset("page.html").split("<script>", 1)[1].split("</script>", 1)[0]
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (opening, f"\n{script}", plotly)
+    ]
+    return " ".join(f"'sha256-{digest}'" for digest in hashes)
 
 
 def _packed(text: str) -> str:

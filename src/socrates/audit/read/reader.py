@@ -99,7 +99,8 @@ def readable(path: Path, *also: type[Exception]) -> Iterator[None]:
         yield
     except Exception as error:
         from_arrow = type(error).__module__.startswith("pyarrow")
-        if not from_arrow and not isinstance(error, (*DAMAGE, *also)):
+        is_damage = from_arrow or isinstance(error, (*DAMAGE, *also))
+        if not is_damage or isinstance(error, MemoryError):  # which pyarrow raises as its own
             raise
         lines = str(error).splitlines() or [type(error).__name__]
         reason = lines[0].rstrip(".")

@@ -5,6 +5,7 @@ Many processes of one thread train faster than one process of many threads.
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from multiprocessing.process import BaseProcess
 import torch
 
 from socrates.data import data_root
-from socrates.engine.events import Event, Failed, Finished, Retried, Tell
+from socrates.engine.events import Busy, Event, Failed, Finished, Retried, Tell
+from socrates.engine.lock import RunIsHeld, is_held_here
 from socrates.engine.studies.engine import (
     EngineOptions,
     WaitingRuns,
@@ -33,11 +35,13 @@ from socrates.processes import (
     unhandled,
     worker_context,
 )
+from socrates.records import Run, finished_run
 
 # slow to import, and needed by each run
 PRELOADED = ["socrates.engine.train", "lightning_fabric", "sklearn.datasets"]
 SECONDS_TO_DIE = 30.0  # an epoch that is nearly done is saved before its process ends
 ATTEMPTS = 2  # of a run whose process is killed
+SECONDS_BETWEEN_LOOKS = 1.0  # at runs that another study trains
 
 
 @dataclass
@@ -117,16 +121,33 @@ class _LocalStudy:
         self.waiting = WaitingRuns(experiments)
         self.running: dict[Connection, TrainingProcess] = {}
         self.attempts: Counter[Experiment] = Counter()
+        self.busy: list[Experiment] = []  # with other processes than those of this study
 
     def run(self) -> None:
-        """Train until every run has ended."""
+        """Train until every run has ended, here or in another study on the same folder."""
         try:
-            while self.waiting.runs or self.running:
+            while self.waiting.runs or self.running or self.busy:
                 self._start_processes()
-                for connection in wait(list(self.running)):
-                    self._listen(self.running[connection])  # pyright: ignore[reportArgumentType]
+                if self.running:
+                    timeout = SECONDS_BETWEEN_LOOKS if self.busy else None
+                    for connection in wait(list(self.running), timeout):
+                        self._listen(self.running[connection])  # pyright: ignore[reportArgumentType]
+                else:
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                self._look_at_busy()
         finally:
             _end(self.running.values())
+
+    def _look_at_busy(self) -> None:
+        """Report the runs that others finished, and take over those that they left."""
+        for experiment in list(self.busy):
+            if run := finished_run(self.engine.out, experiment):
+                self.tell(Finished(experiment, run))
+            elif is_held_here(Run.directory_of(self.engine.out, experiment)):
+                continue
+            else:
+                self.waiting.runs.append(experiment)
+            self.busy.remove(experiment)
 
     def _start_processes(self) -> None:
         """Start processes while there is room and a run that may start."""
@@ -142,10 +163,18 @@ class _LocalStudy:
         """Report the next event of a process, or how the process ended."""
         event = training.receive()
         self.waiting.note_loaded(training.experiment.dataset)
+        if isinstance(event, Busy):
+            if self.attempts[event.experiment] == 1:  # say it once
+                self.tell(event)
+            return
         if event is not None:
             self.tell(event)
             return
         del self.running[training.connection]
+        if isinstance(training.last_event, Busy):
+            self.busy.append(training.experiment)
+            training.process.join()
+            return
         reason = _why_it_ended(training)
         if reason is None:
             return
@@ -177,6 +206,8 @@ def _work(
     become_a_worker()
     try:
         train_and_report(experiment, engine, connection.send)
+    except RunIsHeld as error:
+        connection.send(Busy(experiment, reason_with_place(error)))
     except Exception as error:
         connection.send(Failed(experiment, reason_with_place(error)))
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from socrates.cluster import RETRIES, Heartbeat, connected, end_tasks
 from socrates.data import data_root
-from socrates.engine.events import Event, Failed, Finished, Tell
+from socrates.engine.events import Busy, Event, Failed, Finished, Tell
+from socrates.engine.lock import RunIsHeld
 from socrates.engine.studies.engine import (
     EngineOptions,
     WaitingRuns,
@@ -27,8 +28,7 @@ from socrates.files import reason_of
 from socrates.processes import ONE_THREAD, handled, signals, unhandled
 
 SECONDS_BETWEEN_EVENTS = 0.2
-# a worker whose machine was lost may live a little longer than Ray thinks
-SECONDS_UNTIL_FREE = 60.0
+SECONDS_BETWEEN_LOOKS = 1.0  # at a run that another process trains
 SECONDS_FOR_ROOM = 900.0  # within which a growing cluster has a machine with room for a run
 
 
@@ -216,18 +216,20 @@ def _work(mailbox: Any, experiment: Experiment, engine: RayEngine) -> None:
             raise KeyboardInterrupt  # Ray may forget to cancel a task that it is about to repeat
 
     os.environ.update(ONE_THREAD)
-    until = time.monotonic() + SECONDS_UNTIL_FREE
+    is_waiting = False
     while True:
         try:
             # Ray's own handler would end a step in its middle, and lose what came after the last
             # checkpoint.
             with handled(signals("SIGTERM"), signal.SIG_DFL):
                 return train_and_report(experiment, engine, send)
-        except BlockingIOError as error:
-            # locked by a worker that Ray gave up on: it ends soon, as it lost its machine
-            if time.monotonic() > until:
-                return send(Failed(experiment, reason_with_place(error)))
-            time.sleep(1.0)
+        except RunIsHeld as error:
+            # by another study, or by a worker that Ray gave up on: it ends soon, as it lost its
+            # machine
+            if not is_waiting:
+                send(Busy(experiment, reason_with_place(error)))
+            is_waiting = True
+            time.sleep(SECONDS_BETWEEN_LOOKS)
         except Exception as error:
             return send(Failed(experiment, reason_with_place(error)))
 
