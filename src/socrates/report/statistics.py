@@ -394,8 +394,8 @@ def share_interval(values: Array) -> tuple[float, float, float]:
         return mean, math.nan, math.nan
     odds = math.log(mean / (100 - mean))
     reach = min((mean - low) * 100 / (mean * (100 - mean)), 700.0)
-    bounds = [100 / (1 + math.exp(-odds - sign * reach)) for sign in (-1, 1)]
-    return mean, *bounds
+    low, high = (100 / (1 + math.exp(min(-odds - sign * reach, 700.0))) for sign in (-1, 1))
+    return mean, low, high
 
 
 def mean_std(values: Array) -> tuple[float, float]:
