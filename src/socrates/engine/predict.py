@@ -225,7 +225,7 @@ def writing(path: Path | None, predictor: Predictor) -> Iterator[Write]:
         yield lambda rows: None
         return
     check_table(path)
-    writers = dict(zip(FORMATS, (_csv, _json_lines, _parquet), strict=True))
+    writers: dict[str, Any] = {".csv": _csv, ".jsonl": _json_lines, ".parquet": _parquet}
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_beside(path)
     with replacing(path) as file, writers[path.suffix.lower()](file, columns(predictor)) as write:
