@@ -2,7 +2,8 @@
 
 const FIRST_CARDS = 12;
 const page = { data: null, setting: 0, reading: "answer", hidden: new Set(), epoch: 0, epochs: [], all: false, timer: null };
-const chosen = { line: null, pointed: null, lit: null };  // rows of the forest, and the method that is highlighted
+// The method that is the reference, the one that is pointed at, and the one that is highlighted.
+const chosen = { reference: null, pointed: null, lit: null };
 const order = { column: null, descending: false };
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
@@ -12,11 +13,14 @@ const read = (choices) => choices[page.reading] ?? choices.answer;
 const printing = window.matchMedia("print");
 const darkSystem = window.matchMedia("(prefers-color-scheme: dark)");
 
-// Charts are drawn when they come into view, and again when what they show has changed.
+// Charts in view are drawn first, the others as soon as the browser is idle: a page that is printed
+// or photographed whole has no empty cards. They are drawn again when what they show has changed.
 
 const stale = new Set();
 const inView = new Set();
 const widths = new WeakMap();
+const whenIdle = window.requestIdleCallback ?? ((draw) => setTimeout(() => draw({ timeRemaining: () => 8 }), 20));
+let waiting = false;
 
 const watcher = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
@@ -46,15 +50,37 @@ function unmount() {
   if (window.Plotly) all(".chart").forEach((node) => Plotly.purge(node));
 }
 
-function refresh(nodes = all(".chart"), unseen = false) {
+function refresh(nodes = all(".chart")) {
   for (const node of nodes) {
     stale.add(node);
-    if (unseen || inView.has(node)) paint(node);
+    if (inView.has(node)) paint(node);
   }
+  drawLater();
 }
 
 function refreshAll() {
-  refresh(all(".chart"), true);
+  for (const node of all(".chart")) {
+    stale.add(node);
+    paint(node);
+  }
+  drawLater();
+}
+
+function drawLater() {
+  const left = [...stale].some((node) => node.isConnected && node.clientWidth > 0);
+  root.dataset.drawn = String(!left);
+  if (!left || waiting || !window.Plotly) return;
+  waiting = true;
+  whenIdle(drawSome, { timeout: 1000 });
+}
+
+function drawSome(deadline) {
+  waiting = false;
+  for (const node of [...stale]) {
+    paint(node);
+    if (deadline.timeRemaining() < 2) break;
+  }
+  drawLater();
 }
 
 function paint(node) {
@@ -64,14 +90,15 @@ function paint(node) {
   const chart = setting().charts[node.dataset.chart];
   const { data, layout } = read(chart.figures);
   if (layout.height) node.style.height = `${layout.height}px`;
-  const traces = fronted(data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch)).map(lit);
+  const shown = data.filter((trace) => !page.hidden.has(trace.meta) && !otherTrail(trace));
+  const traces = fronted(shown.map(untilEpoch)).map(lit);
   const touch = window.matchMedia("(pointer: coarse)").matches;
   const size = { width: node.clientWidth, height: node.clientHeight, dragmode: touch ? false : "zoom" };
   const font = { family: getComputedStyle(document.body).fontFamily };
   const annotations = named(layout.annotations, node.clientWidth);
   const linear = chart.linear !== null && !byId("log").checked ? { yaxis: chart.linear } : {};
   const merged = { ...layout, ...linear, ...size, font, annotations, template: page.data.chart_template };
-  const draw = (shown, more) => Plotly.react(node, coloured(shown), coloured({ ...merged, ...more }), { displayModeBar: false, doubleClick: "reset" });
+  const draw = (drawn, more) => Plotly.react(node, coloured(drawn), coloured({ ...merged, ...more }), { displayModeBar: false, doubleClick: "reset" });
   draw(traces, frozenAxes(node, data, draw));
 }
 
@@ -99,6 +126,11 @@ function fronted(traces) {
 
 function lit(trace) {
   return chosen.lit === null || trace.meta === undefined || trace.meta === chosen.lit ? trace : { ...trace, opacity: 0.15 };
+}
+
+// Only the selected method leaves a trail: several of them cannot be followed.
+function otherTrail(trace) {
+  return trace.cut === "until" && trace.meta !== (chosen.lit ?? setting().trail);
 }
 
 function untilEpoch(trace) {
@@ -134,7 +166,7 @@ function showSetting() {
   stopPlaying();
   page.hidden = new Set(setting().late);
   page.all = false;
-  Object.assign(chosen, { line: null, pointed: null, lit: null });
+  Object.assign(chosen, { reference: null, pointed: null, lit: null });
   byId("setting").value = String(page.setting);
   byId("setting-title").textContent = setting().title;
   mount();
@@ -165,6 +197,7 @@ function showCards() {
     return !card.hidden;
   });
   if (!page.all) for (const card of cards.slice(FIRST_CARDS)) card.hidden = true;
+  if (!byId("reliability-charts")) return;
   byId("reliability-charts").dataset.few = String(cards.length <= 3);
   byId("show-all").hidden = page.all || cards.length <= FIRST_CARDS;
   byId("show-all").textContent = `Show all ${cards.length}`;
@@ -191,29 +224,32 @@ function showEveryone() {
   refresh();
 }
 
-// A row of the forest that is pointed at, or chosen as the reference, is highlighted in every chart.
+// A method that is pointed at, or chosen as the reference, is highlighted in every chart. The style
+// sheet shows the differences to it.
 
-function compareWith(line) {
-  chosen.line = chosen.line === line ? null : line;
-  byId("forest").innerHTML = chosen.line === null ? setting().forest : setting().forests[chosen.line];
-  all("#forest tr[data-line]")[line].querySelector("button").focus();
+function compareWith(method) {
+  chosen.reference = chosen.reference === method ? null : method;
+  for (const row of all("#screen tr[data-method]")) {
+    const isReference = Number(row.dataset.method) === chosen.reference;
+    row.classList.toggle("reference", isReference);
+    row.querySelector("button")?.setAttribute("aria-pressed", String(isReference));
+  }
   highlight();
 }
 
 function highlight() {
-  const row = all("#forest tr[data-line]")[chosen.pointed ?? chosen.line];
-  const method = row === undefined ? null : Number(row.dataset.method);
+  const method = chosen.pointed ?? chosen.reference;
   if (method === chosen.lit) return;
   chosen.lit = method;
-  for (const node of all("#forest tr[data-method], figure[data-method], .legend button[data-method]")) {
+  for (const node of all("#screen tr[data-method], figure[data-method], .legend button[data-method]")) {
     node.classList.toggle("lit", Number(node.dataset.method) === method);
   }
   refresh();
 }
 
 function pointAt(target) {
-  const row = target.closest?.("#forest tr[data-line]") ?? null;
-  chosen.pointed = row === null ? null : Number(row.dataset.line);
+  const row = target.closest?.("#screen tr[data-method]") ?? null;
+  chosen.pointed = row === null ? null : Number(row.dataset.method);
   highlight();
 }
 
@@ -313,8 +349,8 @@ function listen() {
     showEpoch();
   });
   document.addEventListener("click", ({ target }) => {
-    const row = target.closest("#forest tr[data-line]");
-    if (row !== null && Number(row.dataset.line) < setting().forests.length) return compareWith(Number(row.dataset.line));
+    const row = target.closest("#screen tr[data-method]:has(button)");
+    if (row !== null) return compareWith(Number(row.dataset.method));
     const button = target.closest("button");
     if (button === null) return;
     if (button.id === "play") play();
@@ -346,11 +382,19 @@ function retheme() {
 
 function beforePrint() {
   root.dataset.printing = "";
+  for (const fold of all("details.fold:not([open])")) {
+    fold.open = true;
+    fold.dataset.opened = "";
+  }
   retheme();
 }
 
 function afterPrint() {
   delete root.dataset.printing;
+  for (const fold of all("details[data-opened]")) {
+    fold.open = false;
+    delete fold.dataset.opened;
+  }
   retheme();
 }
 
