@@ -22,19 +22,20 @@ from .aggregate import Skipped
 from .answer import Answer
 from .comparisons import overview_table, scaled_table
 from .figures import FIGURES, sections_in_words
-from .figures.chart import Chart, Json, by_reading, first_shown
-from .forest import MOST_REFERENCES, forest, screen
+from .figures.chart import Chart, Json, by_reading
+from .first_screen import first_screen
 from .listings import significance_table
 from .markup import asset, markup
-from .results import Members, Settings
+from .results import Members, Results, Settings
+from .selection import first_shown
 from .statistics import mean_std
 from .style import Look, styles
 from .tables import to_html
-from .vocabulary import FEWEST, METRICS, READINGS, USUAL_READING, glossary_terms, study_scalers
-from .words import capitalised
+from .vocabulary import FEWEST, METHODS, METRICS, READINGS, USUAL_READING, glossary_terms, study_scalers
+from .words import capitalised, counted
 
-ALONE = '<p class="empty">There is only one method.</p>'
-RUNS = {"name": "runs", "heading": "Which runs are these?"}
+# How to read each chart, in the one place where the page teaches it.
+TEACHING: dict[str, str] = json.loads(asset("captions.json"))
 
 
 def meanings() -> dict[str, str]:
@@ -72,16 +73,17 @@ def page_data(
     filled.sort(key=lambda setting: -sum(len(results.seeds) for results in setting[1]))
     everyone = [results for _, members in filled for results in members]
     counts = {
-        "runs": sum(len(results.seeds) for results in everyone),
-        "methods": len({results.label for results in everyone}),
-        "seeds": len({seed for results in everyone for seed in results.seeds}),
         **({"settings": len(filled)} if len(filled) != 1 else {}),
+        "runs": sum(len(results.seeds) for results in everyone),
+        "seeds": len({seed for results in everyone for seed in results.seeds}),
     }
+    if images := num_test_images(everyone):
+        counts["test images"] = images
     shown = [
         setting_data(heading, members, answers[heading], command) for heading, members in filled
     ]
     left_out = [(str(directory), reason) for directory, reason in skipped]
-    return page_of(shown, [*sections_in_words(), RUNS], "socrates report", counts, left_out, files)
+    return page_of(shown, sections_in_words(), "socrates report", counts, left_out, files)
 
 
 def page_of(
@@ -126,48 +128,101 @@ def setting_data(
     command: Callable[[Experiment], str],
 ) -> Json:
     """Return one setting of a report: its answer, its charts, and tables by reading."""
-    look = styles({item.label: item.method for item in members}, first_shown(members))
+    shown = first_shown(members)
+    look = styles({item.label: item.method for item in members}, shown)
     methods = methods_of(members, look)
     charts = {name: figure.charts(members, look) for name, figure in FIGURES.items()}
+    tables = tables_of(heading, members, methods)
+    sections = [
+        section
+        for section in sections_in_words()
+        if charts.get(section["name"]) or section["name"] in tables
+    ]
+    runs = [(run, look[item.label], item.label) for item in members for run in item.runs]
+    listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
+    unknown = any(results.unknown_class for results in members)
+    sound = [row.results for row in answer.rows]
+    switch = {"readings": READINGS, "agreement": agreement(sound)} if unknown else {}
+    setting = composed(
+        heading,
+        methods,
+        sections,
+        charts,
+        tables,
+        first_screen(answer, look, shown, members),
+        runs=listed,
+        runs_in_words=counted(len(runs), "run"),
+        **switch,
+    )
+    return {**setting, "unknown": unknown, "trail": trail_of(members, look)}
+
+
+def tables_of(
+    heading: str, members: Members, methods: Mapping[str, Json]
+) -> dict[str, dict[str, str]]:
+    """Return the tables of a setting's sections as markup, by reading."""
     html = partial(to_html, methods=methods, hints=head_hints())
-    differences = significance_table({heading: members}, metrics=FEWEST).without_first_key()
     tables = {
         "overview": by_reading(
             members, lambda reading: html(overview_table(members, reading), sortable=True)
         ),
         "scaling": by_reading(members, lambda reading: html(scaled_table(members, reading))),
-        "differences": {USUAL_READING: html(differences) if len(members) > 1 else ALONE},
     }
-    lines = answer.lines
-    num_references = min(len(lines), MOST_REFERENCES) if len(lines) > 1 else 0
-    values = forest(lines, look, offered=num_references)
-    runs = [(run, look[item.label], item.label) for item in members for run in item.runs]
-    listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
-    unknown = any(results.unknown_class for results in members)
-    switch = {"readings": READINGS, "agreement": agreement(members)} if unknown else {}
-    first_screen = screen(answer, values)
-    setting = composed(
-        heading, methods, sections_in_words(), charts, tables, first_screen, runs=listed, **switch
-    )
-    forests = [forest(lines, look, place) for place in range(num_references)]
-    return {**setting, "unknown": unknown, "forests": forests, "forest": values}
+    if len(members) > 1:
+        differences = significance_table({heading: members}, metrics=FEWEST).without_first_key()
+        tables["differences"] = {USUAL_READING: html(differences)}
+    return tables
+
+
+def trail_of(members: Members, look: Look) -> int | None:
+    """Return the place of the method whose way through training is drawn before one is chosen.
+
+    That is the best Socrates, or else the best of all.
+
+    >>> trail_of([], {})
+    """
+    shown = [results for results in members if look[results.label].shown_first]
+    if not shown:
+        return None
+
+    def order(results: Results) -> tuple[bool, tuple[bool, float]]:
+        return results.title != METHODS["socrates"], results.standing(METRICS["ece"])
+
+    return look[min(shown, key=order).label].place
+
+
+def num_test_images(members: Members) -> int:
+    """Return the size of the test split, or 0 if it is not known or not the same for all.
+
+    >>> num_test_images([])
+    0
+    """
+    sizes = {
+        round(stats.count.sum())
+        for results in members
+        for stats in results.bins("test", USUAL_READING)
+    }
+    return sizes.pop() if len(sizes) == 1 else 0
 
 
 def agreement(members: Members) -> str:
     """Return how many answers are "unknown", and by how much the readings therefore differ.
 
-    Empty if that is not known.
+    Runs that collapsed are not counted: they say nothing about the others. Empty if there is no
+    other, or if it is not known.
 
     >>> agreement([])
     ''
     """
-    with_unknown = [results for results in members if results.unknown_class]
+    with_unknown = [
+        results for results in members if results.unknown_class and not results.collapses
+    ]
     bins = [stats for item in with_unknown for stats in item.bins("test", USUAL_READING)]
     rows = np.array([stats.count.sum() for stats in bins])
     shares = np.array([share for item in with_unknown for share in item.values("unknown_share")])
     if not len(rows) or len(rows) != len(shares) or not np.isfinite(shares).all():
         return ""
-    counted = f"{round(float(shares @ rows)):,} of {round(rows.sum()):,} answers are “unknown”"
+    answers = f"{round(float(shares @ rows)):,} of {round(rows.sum()):,} answers are “unknown”"
     spread = 0.0
     for metric in FEWEST:
         means = [
@@ -177,11 +232,11 @@ def agreement(members: Members) -> str:
         spread = max(spread, float(np.nanmax(np.ptp(means, axis=1))))
     if spread < 0.015:
         return (
-            f"{counted}: the {len(READINGS)} readings agree, no accuracy or ECE moves by more "
+            f"{answers}: the {len(READINGS)} readings agree, no accuracy or ECE moves by more "
             "than 0.01 points."
         )
     return (
-        f"{counted}: between the {len(READINGS)} readings accuracy or ECE moves by up to "
+        f"{answers}: between the {len(READINGS)} readings accuracy or ECE moves by up to "
         f"{spread:.2f} points."
     )
 
@@ -223,6 +278,7 @@ def composed(
         "tables": tables,
         "methods": methods,
         "sections": sections,
+        "teaching": TEACHING,
     }
     colours = markup("colours.html", methods=methods, on_dark=on_dark, faded=faded, dark=DARK)
     return {
@@ -241,8 +297,7 @@ def composed(
             if chart.figures
         },
         "late": [look["place"] for look in methods.values() if not look["shown_first"]],
-        "forests": [],
-        "forest": "",
+        "trail": None,
     }
 
 
