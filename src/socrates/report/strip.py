@@ -23,14 +23,13 @@ class Strip:
         share = 100 * (value - self.low) / (self.high - self.low)
         return share if math.isnan(share) else round(min(max(share, 0.0), 100.0), 2)
 
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of round numbers in percent, with what is written there.
+    def ticks(self, count: int = 4) -> list[tuple[float, str]]:
+        """Return the places of about `count` round numbers in percent, with what is written there.
 
-        >>> Strip(0, 3.4).ticks
+        >>> Strip(0, 3.4).ticks()
         [(0.0, '0'), (29.41, '1'), (58.82, '2'), (88.24, '3')]
         """
-        rough = (self.high - self.low) / 4
+        rough = (self.high - self.low) / count
         power = 10.0 ** math.floor(math.log10(rough))
         step = min((step * power for step in (1, 2, 5, 10)), key=lambda step: abs(step - rough))
         first = math.ceil(self.low / step - 1e-9)
