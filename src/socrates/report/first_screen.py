@@ -1,6 +1,6 @@
 """The first screen of a report: a decision, two sentences, what failed, and the picture."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from .answer import Answer, Failure
 from .dumbbell import dumbbells
@@ -15,14 +15,17 @@ MOST_FAILURES = 3  # that the red line names one by one
 
 
 def first_screen(
-    answer: Answer, look: Look, shown: Collection[str], members: Members, level: int = 1
+    answer: Answer, look: Look, members: Members = (), level: int = 1
 ) -> str:
     """Return the first screen of one setting; `level` is that of its headline.
 
-    >>> "<h1>Nothing.</h1>" in first_screen(Answer("Nothing.", (), (), ""), {}, (), ())
+    `members` have the runs that failed as well, for readers who want them counted.
+
+    >>> "<h1>Nothing.</h1>" in first_screen(Answer("Nothing.", (), (), ""), {})
     True
     """
     rows = answer.rows
+    shown = {row.label for row in rows if look[row.label].shown_first}
     scalers = dict.fromkeys(row.scaler for row in rows if row.scaled)
     return markup(
         "screen.html",

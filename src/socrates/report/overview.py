@@ -6,19 +6,21 @@ Mean ranks stand at the right: 1 is the lowest ECE in every setting.
 import math
 from collections.abc import Mapping, Sequence
 
+from ..palette import on_dark
 from .answer import Answer, AnswerRow, over_settings
-from .dumbbell import MANY, floor_of, frame_of, values_of
+from .dumbbell import MANY, Frame, floor_of, frame_of, values_of
 from .figures.chart import Json
 from .markup import markup
+from .style import styles
 from .words import counted
 
 Rows = Mapping[str, Mapping[str, AnswerRow]]  # by setting and method
 
 
-def overview_screen(answers: Mapping[str, Answer], places: Mapping[str, int]) -> str:
-    """Return the first screen of several settings; `places` are those of the methods' colours.
+def overview_screen(answers: Mapping[str, Answer]) -> str:
+    """Return the first screen of several settings; empty if there is only one.
 
-    >>> overview_screen({}, {})
+    >>> overview_screen({})
     ''
     """
     rows = {heading: {row.label: row for row in answer.rows} for heading, answer in answers.items()}
@@ -27,10 +29,12 @@ def overview_screen(answers: Mapping[str, Answer], places: Mapping[str, int]) ->
         return ""
     frames = {heading: frame_of([*own.values()]) for heading, own in rows.items()}
     names = short_names([*answers])
+    parts = {row.label: row.results.method for own in rows.values() for row in own.values()}
+    look = styles(parts)
     methods = [
         {
             "label": label,
-            "method": places[label],
+            "style": look[label],
             "rank": "–" if math.isnan(rank) else f"{rank:.1f}",
             "cells": [
                 _cell(own[label], frames[heading]) if label in own else None
@@ -39,7 +43,6 @@ def overview_screen(answers: Mapping[str, Answer], places: Mapping[str, int]) ->
         }
         for label, rank in ranks.items()
     ]
-    scalers = {row.scaler for own in rows.values() for row in own.values() if row.scaled}
     return markup(
         "overview.html",
         headline=headline(ranks, rows),
@@ -49,15 +52,15 @@ def overview_screen(answers: Mapping[str, Answer], places: Mapping[str, int]) ->
             for name, heading in zip(names, answers, strict=True)
         ],
         methods=methods,
-        scaled=bool(scalers),
+        on_dark=on_dark,
         many=len(methods) > MANY,
     )
 
 
-def _cell(row: AnswerRow, frame: object) -> Json:
+def _cell(row: AnswerRow, frame: Frame) -> Json:
     """Return the marks and numbers of a method in one setting."""
     return {
-        "values": values_of(row.trained, row.scaled, row.accuracy, frame),
+        "marks": values_of(row.trained, row.scaled, row.accuracy, frame),
         "floor": floor_of(row.floor, frame.ece),
         "failed": len(row.failures),
     }

@@ -26,14 +26,22 @@ from .figures.chart import Chart, Json, by_reading
 from .first_screen import first_screen
 from .listings import significance_table
 from .markup import asset, markup
+from .overview import overview_screen
 from .results import Members, Results, Settings
 from .selection import first_shown
 from .statistics import mean_std
 from .style import Look, styles
 from .tables import to_html
+from .tuning import Tuning, tuning_of, variants_table
+from .tuning_screen import tuning_screen
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS, USUAL_READING, glossary_terms, study_scalers
 from .words import capitalised, counted
 
+VARIANTS = {
+    "name": "variants",
+    "heading": "How good is each variant?",
+    "how": "Validation data, mean ± standard deviation over seeds; the nearest to the origin first.",
+}
 # How to read each chart, in the one place where the page teaches it.
 TEACHING: dict[str, str] = json.loads(asset("captions.json"))
 
@@ -63,11 +71,12 @@ def page_data(
     *,
     command: Callable[[Experiment], str] = lambda experiment: "",
     files: Sequence[str] = (),
+    rule: str = "l1",
 ) -> Json:
     """Return all that the page of a report shows as plain JSON, the setting with most runs first.
 
     `answers` are those of the settings; `command` returns the command line that repeats an
-    experiment; `files` are paths from the page to link to.
+    experiment; `files` are paths from the page to link to; `rule` is how a tuning study chooses.
     """
     filled = [(heading, members) for heading, members in settings.items() if members]
     filled.sort(key=lambda setting: -sum(len(results.seeds) for results in setting[1]))
@@ -79,11 +88,15 @@ def page_data(
     }
     if images := num_test_images(everyone):
         counts["test images"] = images
+    several = len(filled) > 1
     shown = [
-        setting_data(heading, members, answers[heading], command) for heading, members in filled
+        setting_data(heading, members, answers[heading], command, tuning_of(members, rule), several)
+        for heading, members in filled
     ]
     left_out = [(str(directory), reason) for directory, reason in skipped]
-    return page_of(shown, sections_in_words(), "socrates report", counts, left_out, files)
+    page = page_of(shown, sections_in_words(), "socrates report", counts, left_out, files)
+    study = overview_screen({heading: answers[heading] for heading, _ in filled})
+    return {**page, "study": study}
 
 
 def page_of(
@@ -102,6 +115,7 @@ def page_of(
         "readings": {name: f"{capitalised(words)}." for name, words in READINGS.items()},
         "chart_template": json.loads(asset("template.json")),
         "settings": settings,
+        "study": "",
         "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
         "files": files_by_name(files),
         "glossary": meanings(),
@@ -126,22 +140,39 @@ def setting_data(
     members: Members,
     answer: Answer,
     command: Callable[[Experiment], str],
+    tuning: Tuning | None = None,
+    several: bool = False,
 ) -> Json:
-    """Return one setting of a report: its answer, its charts, and tables by reading."""
-    shown = first_shown(members)
-    look = styles({item.label: item.method for item in members}, shown)
+    """Return one setting of a report: its answer, its charts, and tables by reading.
+
+    Of a tuning study all but the validation numbers are those of the chosen variant. Where there
+    are `several` settings, the headline of each stands below that of all.
+    """
+    level = 2 if several else 1
+    runs = [(run, item.label) for item in members for run in item.runs]
+    if tuning is not None:
+        members = [tuning.chosen.results] if tuning.chosen else []
+    look = styles({item.label: item.method for item in members}, first_shown(members))
+    opening = (
+        tuning_screen(answer, tuning, look, level)
+        if tuning
+        else first_screen(answer, look, members, level)
+    )
     methods = methods_of(members, look)
     charts = {name: figure.charts(members, look) for name, figure in FIGURES.items()}
     tables = tables_of(heading, members, methods)
+    if tuning is not None:
+        tables["variants"] = {USUAL_READING: to_html(variants_table(tuning), sortable=True)}
     sections = [
         section
-        for section in sections_in_words()
+        for section in [VARIANTS, *sections_in_words()]
         if charts.get(section["name"]) or section["name"] in tables
     ]
-    runs = [(run, look[item.label], item.label) for item in members for run in item.runs]
-    listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
+    listed = markup(
+        "runs.html", runs=runs, look=look, command=command, duration=duration, dumps=json.dumps
+    )
     unknown = any(results.unknown_class for results in members)
-    sound = [row.results for row in answer.rows]
+    sound = [row.results for row in answer.rows if row.label in look]
     switch = {"readings": READINGS, "agreement": agreement(sound)} if unknown else {}
     setting = composed(
         heading,
@@ -149,7 +180,7 @@ def setting_data(
         sections,
         charts,
         tables,
-        first_screen(answer, look, shown, members),
+        opening,
         runs=listed,
         runs_in_words=counted(len(runs), "run"),
         **switch,

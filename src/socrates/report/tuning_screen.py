@@ -23,8 +23,8 @@ MOST_MAPS = 6
 LEAST_FILLED = 0.5  # share of the cells of all maps
 
 
-def tuning_screen(answer: Answer, tuning: Tuning, look: Look) -> str:
-    """Return the first screen of a study."""
+def tuning_screen(answer: Answer, tuning: Tuning, look: Look, level: int = 1) -> str:
+    """Return the first screen of a study; `level` is that of its headline."""
     chosen = tuning.chosen
     rows = [row for row in answer.rows if chosen and row.label == chosen.results.label]
     if answer.case != "tune":
@@ -33,6 +33,7 @@ def tuning_screen(answer: Answer, tuning: Tuning, look: Look) -> str:
     return markup(
         "tuning.html",
         answer=answer,
+        level=level,
         maps=maps,
         strips=[] if maps else strips_of(tuning),
         ranked_by=tuning.distance_in_words,

@@ -168,7 +168,6 @@ function showSetting() {
   page.all = false;
   Object.assign(chosen, { reference: null, pointed: null, lit: null });
   byId("setting").value = String(page.setting);
-  byId("setting-title").textContent = setting().title;
   mount();
   showPressed();
   startSlider();
