@@ -38,8 +38,15 @@ def tuning_screen(answer: Answer, tuning: Tuning, look: Look, level: int = 1) ->
         strips=[] if maps else strips_of(tuning),
         ranked_by=tuning.distance_in_words,
         chosen=chosen,
-        card=dumbbells(rows, look) if rows else "",
+        card=_test_card(rows, look),
     )
+
+
+def _test_card(rows: Sequence[AnswerRow], look: Look) -> str:
+    """Return the dumbbell of the chosen variant, by the name of its method."""
+    named = [replace(row, label=row.results.title) for row in rows]
+    styles = {new.label: look[row.label] for row, new in zip(rows, named, strict=True)}
+    return dumbbells(named, styles) if rows else ""
 
 
 def headline(tuning: Tuning) -> str:
