@@ -14,9 +14,7 @@ from .words import counted, listed
 MOST_FAILURES = 3  # that the red line names one by one
 
 
-def first_screen(
-    answer: Answer, look: Look, members: Members = (), level: int = 1
-) -> str:
+def first_screen(answer: Answer, look: Look, members: Members = (), level: int = 1) -> str:
     """Return the first screen of one setting; `level` is that of its headline.
 
     `members` have the runs that failed as well, for readers who want them counted.

@@ -177,4 +177,3 @@ def _sound(lines: Sequence[AnswerLine]) -> list[AnswerLine]:
 
 def _known(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
-

@@ -108,7 +108,9 @@ def varied_options(experiments: Sequence[Experiment]) -> list[dict[str, object]]
     >>> varied_options([one, dataclasses.replace(one, method=Part("focal", gamma=1.0))])
     [{'gamma': 2.0}, {'gamma': 1.0}]
     """
-    options = [{**dict(item.method.options), **_fields_besides_method(item)} for item in experiments]
+    options = [
+        {**dict(item.method.options), **_fields_besides_method(item)} for item in experiments
+    ]
     names = dict.fromkeys(name for values in options for name in values)
     columns = {name: [values.get(name) for values in options] for name in names}
     differing = [name for name, column in columns.items() if len({*map(str, column)}) > 1]

@@ -34,7 +34,15 @@ from .style import Look, styles
 from .tables import to_html
 from .tuning import Tuning, tuning_of, variants_table
 from .tuning_screen import tuning_screen
-from .vocabulary import FEWEST, METHODS, METRICS, READINGS, USUAL_READING, glossary_terms, study_scalers
+from .vocabulary import (
+    FEWEST,
+    METHODS,
+    METRICS,
+    READINGS,
+    USUAL_READING,
+    glossary_terms,
+    study_scalers,
+)
 from .words import capitalised, counted
 
 VARIANTS = {
@@ -352,7 +360,12 @@ def render(data: Json, title: str, note: str | None = None) -> str:
         if data["settings"]
         else ""
     )
-    about = {"title": title, "note": note, "css": asset("page.css"), "script": asset("page.js")}
+    about = {
+        "title": title,
+        "note": note,
+        "css": asset("page.css"),
+        "script": asset("page.js") + asset("charts.js"),
+    }
     packed = {
         "packed_data": _packed(text),
         "packed_plotly": _packed(get_plotlyjs() if text else ""),

@@ -93,9 +93,7 @@ def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
         for results, own, score in zip(members, options, scores, strict=True)
     ]
     variants.sort(key=lambda variant: (variant.score is None, variant.distance))
-    values = {
-        name: sorted({own[name] for own in options}, key=rankable) for name in options[0]
-    }
+    values = {name: sorted({own[name] for own in options}, key=rankable) for name in options[0]}
     return Tuning(tuple(variants), values, rule)
 
 
