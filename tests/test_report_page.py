@@ -15,7 +15,8 @@ from report_runs import experiment, make_run
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
-from socrates.report.page import agreement, page_data, render, write_page
+from socrates.report.page import render, write_page
+from socrates.report.study_page import agreement, page_data
 from socrates.report.tables import Cell, Table, TableRow, to_html
 
 
