@@ -14,17 +14,17 @@ from .answer import ACCURACY, ECE, AnswerRow, FloorBand, Point
 from .figures.chart import Json
 from .markup import markup
 from .results import Members, Results
-from .statistics import PairedDifference, compared, mean_std
+from .statistics import PairedDifference, mean_std
 from .strip import Strip, with_minus
 from .style import Look
 from .vocabulary import Metric, glossary_terms
 from .words import counted
 
-# Rows that can be the reference: the intervals of all differences to each of them are on the page.
-MOST_REFERENCES = 12
 MANY = 5  # rows above which they are drawn lower
 CROWD = 3.0  # times the median of the means: what is beyond stands at the edge
 LEAST_SPAN = 2.0  # points of accuracy: a narrower axis would make much of little
+
+RowDifference = tuple[PairedDifference, PairedDifference]  # of ECE as trained, and of accuracy
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,13 @@ def dumbbells(
     look: Look,
     shown: Collection[str] | None = None,
     members: Members = (),
+    differences: Mapping[int, Sequence[RowDifference]] | None = None,
 ) -> str:
     """Return the rows as a table with its drawings.
 
     Only the labels in `shown` are there at first; axes are made for them. `members` have the runs
-    that failed as well, for readers who want them counted.
+    that failed as well, for readers who want them counted. `differences` are those of all rows to
+    the rows at some places, which a reader can choose as the reference.
 
     >>> dumbbells([], {}).count("<tr")
     2
@@ -90,11 +92,10 @@ def dumbbells(
         if row.failures and row.label in everything:
             content["counted"] = counted_values(row, everything[row.label], frame)
         drawn.append(content)
-    offered = [place for place, row in enumerate(rows) if _comparable(row)][:MOST_REFERENCES]
-    offered = offered if len(offered) > 1 else []
-    for reference in offered:
-        for content, versus in zip(drawn, versus_of(rows, reference, frame), strict=True):
-            content["versus"].append({**versus, "method": drawn[reference]["method"]})
+    offered = differences or {}
+    for place, family in offered.items():
+        for content, versus in zip(drawn, versus_of(rows[place], family, frame), strict=True):
+            content["versus"].append({**versus, "method": drawn[place]["method"]})
     return markup(
         "dumbbell.html",
         rows=drawn,
@@ -160,23 +161,18 @@ def floor_of(floor: FloorBand, strip: Strip) -> Json | None:
     return {"mean": strip.at(floor.mean), "high": strip.at(floor.high)}
 
 
-def versus_of(rows: Sequence[AnswerRow], reference: int, frame: Frame) -> list[Json]:
-    """Return the differences of all rows to one, as trained, with their simultaneous intervals.
+def versus_of(base: AnswerRow, differences: Sequence[RowDifference], frame: Frame) -> list[Json]:
+    """Return the differences of all rows to one in words, and where their intervals stand.
 
-    An interval of the difference stands where the reference is, so that it leaves the mark of the
-    reference out exactly where the difference is shown.
+    An interval stands beside the mark of the reference, and leaves it out exactly where the
+    difference is shown.
     """
-    ece, accuracy = (
-        compared([row.results.by_seed(spec) for row in rows], reference, spec)
-        for spec in (ECE, ACCURACY)
-    )
-    base = rows[reference]
     return [
         {
-            "ece": _versus(place, base.trained.mean, frame.ece),
-            "accuracy": _versus(other, base.accuracy.mean, frame.accuracy),
+            "ece": _versus(ece, base.trained.mean, frame.ece),
+            "accuracy": _versus(accuracy, base.accuracy.mean, frame.accuracy),
         }
-        for place, other in zip(ece, accuracy, strict=True)
+        for ece, accuracy in differences
     ]
 
 
@@ -190,10 +186,6 @@ def _versus(difference: PairedDifference, base: float, strip: Strip) -> Json:
         "text": "" if difference.words == "reference" else with_minus(text),
         "words": difference.words,
     }
-
-
-def _comparable(row: AnswerRow) -> bool:
-    return len(row.trained.by_seed) > 1 and not row.results.collapses
 
 
 def _point(results: Results, spec: Metric, scaler: str = "none") -> Point:

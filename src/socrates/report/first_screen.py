@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from .answer import Answer, Failure
-from .dumbbell import dumbbells
+from .answer import ACCURACY, ECE, Answer, AnswerRow, Failure
+from .dumbbell import RowDifference, dumbbells
 from .figures.chart import Json
 from .markup import markup
 from .results import Members
+from .statistics import compared
 from .style import Look
 from .vocabulary import scaler_of
 from .words import counted, listed
 
+# Rows that can be the reference: the intervals of all differences to each of them are on the page.
+MOST_REFERENCES = 12
 MOST_FAILURES = 3  # that the red line names one by one
 
 
@@ -30,13 +33,36 @@ def first_screen(answer: Answer, look: Look, members: Members = (), level: int =
         answer=answer,
         level=level,
         failures=failures_in_words(answer.failures, sum(row.num_runs for row in rows)),
-        card=dumbbells(rows, look, shown, members) if rows else "",
+        card=dumbbells(rows, look, shown, members, row_differences(rows)) if rows else "",
         num_rows=len(rows),
         folded=any(row.label not in shown for row in rows),
         scalers=listed([scaler_of(name).long for name in scalers], "or") if scalers else "",
         seeds=any(len(row.trained.by_seed) > 1 for row in rows),
         several=len(rows) > 1,
     )
+
+
+def row_differences(rows: Sequence[AnswerRow]) -> dict[int, list[RowDifference]]:
+    """Return the differences of all rows to each of the first ones, by its place.
+
+    >>> row_differences([])
+    {}
+    """
+    comparable = [
+        place
+        for place, row in enumerate(rows)
+        if len(row.trained.by_seed) > 1 and not row.results.collapses
+    ]
+    if len(comparable) < 2:
+        return {}
+    families: dict[int, list[RowDifference]] = {}
+    for place in comparable[:MOST_REFERENCES]:
+        ece, accuracy = (
+            compared([row.results.by_seed(spec) for row in rows], place, spec)
+            for spec in (ECE, ACCURACY)
+        )
+        families[place] = [*zip(ece, accuracy, strict=True)]
+    return families
 
 
 def failures_in_words(failures: Sequence[Failure], num_runs: int) -> Json:
