@@ -5,7 +5,7 @@ failed runs are crosses at the edge. All of it is SVG that needs no script.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
