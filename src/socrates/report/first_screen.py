@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from .answer import ACCURACY, ECE, Answer, AnswerRow, Failure
+from .answer import Answer, AnswerRow, Failure
 from .dumbbell import RowDifference, dumbbells
+from .evidence import ACCURACY, ECE, evidence_of
 from .figures.chart import Json
 from .markup import markup
 from .results import Members
-from .statistics import compared
+from .statistics import Family
 from .style import Look
 from .vocabulary import scaler_of
 from .words import counted, listed
@@ -22,7 +23,7 @@ def first_screen(answer: Answer, look: Look, members: Members = (), level: int =
 
     `members` have the runs that failed as well, for readers who want them counted.
 
-    >>> "<h1>Nothing.</h1>" in first_screen(Answer("Nothing.", (), (), ""), {})
+    >>> "<h1>Nothing.</h1>" in first_screen(Answer("Nothing.", ()), {})
     True
     """
     rows = answer.rows
@@ -33,7 +34,7 @@ def first_screen(answer: Answer, look: Look, members: Members = (), level: int =
         answer=answer,
         level=level,
         failures=failures_in_words(answer.failures, sum(row.num_runs for row in rows)),
-        card=dumbbells(rows, look, shown, members, row_differences(rows)) if rows else "",
+        card=dumbbells(rows, look, shown, members, differences_of(rows)) if rows else "",
         num_rows=len(rows),
         folded=any(row.label not in shown for row in rows),
         scalers=listed([scaler_of(name).long for name in scalers], "or") if scalers else "",
@@ -42,27 +43,22 @@ def first_screen(answer: Answer, look: Look, members: Members = (), level: int =
     )
 
 
-def row_differences(rows: Sequence[AnswerRow]) -> dict[int, list[RowDifference]]:
+def differences_of(rows: Sequence[AnswerRow]) -> dict[int, list[RowDifference]]:
     """Return the differences of all rows to each of the first ones, by its place.
 
-    >>> row_differences([])
+    >>> differences_of([])
     {}
     """
-    comparable = [
-        place
-        for place, row in enumerate(rows)
-        if len(row.trained.by_seed) > 1 and not row.results.collapses
-    ]
+    comparable = [place for place, row in enumerate(rows) if row.sound and row.num_seeds > 1]
     if len(comparable) < 2:
         return {}
-    families: dict[int, list[RowDifference]] = {}
-    for place in comparable[:MOST_REFERENCES]:
-        ece, accuracy = (
-            compared([row.results.by_seed(spec) for row in rows], place, spec)
-            for spec in (ECE, ACCURACY)
-        )
-        families[place] = [*zip(ece, accuracy, strict=True)]
-    return families
+    calibration, accuracy = (
+        Family([evidence_of(row.results, spec) for row in rows], spec) for spec in (ECE, ACCURACY)
+    )
+    return {
+        place: [*zip(calibration.against(place), accuracy.against(place), strict=True)]
+        for place in comparable[:MOST_REFERENCES]
+    }
 
 
 def failures_in_words(failures: Sequence[Failure], num_runs: int) -> Json:

@@ -27,7 +27,7 @@ from .selection import first_shown
 from .statistics import mean_std
 from .style import Look, styles
 from .tables import to_html
-from .tuning import Tuning, tuning_of, variants_table
+from .tuning import tuning_of, variants_table
 from .tuning_screen import tuning_screen
 from .vocabulary import FEWEST, METHODS, METRICS, READINGS, USUAL_READING, study_scalers
 from .words import counted
@@ -46,12 +46,13 @@ def page_data(
     *,
     command: Callable[[Experiment], str] = lambda experiment: "",
     files: Sequence[str] = (),
-    rule: str = "l1",
+    counted_settings: Settings | None = None,
 ) -> Json:
     """Return all that the page of a report shows as plain JSON, the setting with most runs first.
 
     `answers` are those of the settings; `command` returns the command line that repeats an
-    experiment; `files` are paths from the page to link to; `rule` is how a tuning study chooses.
+    experiment; `files` are paths from the page to link to; `counted_settings` are the settings with
+    failed runs counted, for readers who want to see them.
     """
     filled = [(heading, members) for heading, members in settings.items() if members]
     filled.sort(key=lambda setting: -sum(len(results.seeds) for results in setting[1]))
@@ -65,7 +66,14 @@ def page_data(
         counts["test images"] = images
     several = len(filled) > 1
     shown = [
-        setting_data(heading, members, answers[heading], command, tuning_of(members, rule), several)
+        setting_data(
+            heading,
+            members,
+            answers[heading],
+            command,
+            (counted_settings or settings).get(heading, members),
+            several,
+        )
         for heading, members in filled
     ]
     left_out = [(str(directory), reason) for directory, reason in skipped]
@@ -79,23 +87,25 @@ def setting_data(
     members: Members,
     answer: Answer,
     command: Callable[[Experiment], str],
-    tuning: Tuning | None = None,
+    every_run: Members,
     several: bool = False,
 ) -> Json:
     """Return one setting of a report: its answer, its charts, and tables by reading.
 
-    Of a tuning study all but the validation numbers are those of the chosen variant. Where there
-    are `several` settings, the headline of each stands below that of all.
+    Of a tuning study all but the validation numbers are those of the chosen variant. `every_run`
+    are the members with their failed runs. Where there are `several` settings, the headline of
+    each stands below that of all.
     """
     level = 2 if several else 1
-    runs = [(run, item.label) for item in members for run in item.runs]
+    tuning = tuning_of(members) if answer.case == "tune" else None
+    runs = [(run, item.label) for item in every_run for run in item.runs]
     if tuning is not None:
         members = [tuning.chosen.results] if tuning.chosen else []
     look = styles({item.label: item.method for item in members}, first_shown(members))
     opening = (
         tuning_screen(answer, tuning, look, level)
         if tuning
-        else first_screen(answer, look, members, level)
+        else first_screen(answer, look, every_run, level)
     )
     methods = methods_of(members, look)
     charts = {name: figure.charts(members, look) for name, figure in FIGURES.items()}

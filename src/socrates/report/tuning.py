@@ -98,15 +98,13 @@ def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
 
 
 def validation_score(results: Results) -> VariantScore | None:
-    """Return the means over the seeds at the last epoch; None if a run collapsed or has none."""
-    if results.collapses or not len(results.epochs):
-        return None
+    """Return the means over the seeds; None if a run collapsed or was not measured."""
     accuracy, ece, cw_ece = (
-        float(100 * results.curve(f"val_{name}")[:, -1].mean())
+        mean_std(100 * results.values(name, split="val"))[0]
         for name in ("accuracy", "ece", "cw_ece")
     )
     score = VariantScore(100 - accuracy, ece, cw_ece)
-    return score if np.isfinite(score).all() else None
+    return score if np.isfinite(score).all() and not results.collapses else None
 
 
 def variants_table(tuning: Tuning) -> Table:
@@ -114,12 +112,9 @@ def variants_table(tuning: Tuning) -> Table:
     rows: list[TableRow] = []
     for variant in tuning.variants:
         results = variant.results
-        curves = {name: 100 * results.curve(f"val_{name}")[:, -1:] for name in ("ece", "cw_ece")}
-        curves["error"] = 100 - 100 * results.curve("val_accuracy")[:, -1:]
-        cells = [
-            Cell(*mean_std(curves[name].ravel()), n=len(results.seeds), form=".2f")
-            for name in SCORES
-        ]
+        values = {name: 100 * results.values(name, split="val") for name in ("ece", "cw_ece")}
+        values["error"] = 100 - 100 * results.values("accuracy", split="val")
+        cells = [Cell(*mean_std(values[name]), n=len(results.seeds), form=".2f") for name in SCORES]
         remark = results.collapse_reasons or ("chosen" if variant is tuning.chosen else "")
         rows.append(TableRow((variant.words,), (*cells, remark)))
     heads = ("Variant", *SCORES.values(), "Remark")

@@ -16,7 +16,6 @@ from .strip import Strip
 from .style import Look
 from .tuning import Tuning, Variant, option_in_words, printed
 from .vocabulary import SYMBOLS
-from .words import counted, seeds_of
 
 MOST_VALUES = 8  # of an option along a side of the map
 MOST_MAPS = 6
@@ -27,8 +26,8 @@ def tuning_screen(answer: Answer, tuning: Tuning, look: Look, level: int = 1) ->
     """Return the first screen of a study; `level` is that of its headline."""
     chosen = tuning.chosen
     rows = [row for row in answer.rows if chosen and row.label == chosen.results.label]
-    if answer.case != "tune":
-        answer = replace(answer, headline=headline(tuning), sentences=sentences(tuning, rows))
+    if chosen is not None:  # without what all variants share
+        answer = replace(answer, headline=f"Use {chosen.words}: chosen on validation.")
     maps = maps_of(tuning)
     return markup(
         "tuning.html",
@@ -47,38 +46,6 @@ def _test_card(rows: Sequence[AnswerRow], look: Look) -> str:
     named = [replace(row, label=row.results.title) for row in rows]
     styles = {new.label: look[row.label] for row, new in zip(rows, named, strict=True)}
     return dumbbells(named, styles) if rows else ""
-
-
-def headline(tuning: Tuning) -> str:
-    """Return the choice."""
-    if tuning.chosen is None:
-        return "No variant can be chosen."
-    return f"Choose {tuning.chosen.words}."
-
-
-def sentences(tuning: Tuning, rows: Sequence[AnswerRow]) -> tuple[str, ...]:
-    """Return how the choice was made, and what it measures on test data."""
-    chosen = tuning.chosen
-    ranked = [variant for variant in tuning.variants if variant.score]
-    left_out = len(tuning.variants) - len(ranked)
-    if chosen is None or chosen.score is None:
-        return (f"All {counted(left_out, 'variant')} collapsed or have no validation numbers.",)
-    seeds = seeds_of([len(variant.results.seeds) for variant in ranked])
-    without = f" ({left_out} more collapsed)" if left_out else ""
-    why = (
-        f"Of {counted(len(ranked), 'variant')}{without} it is the nearest to no error and perfect "
-        f"calibration on validation data: error {chosen.score.error:.1f}%, ECE "
-        f"{chosen.score.ece:.1f}% (mean of {seeds})."
-    )
-    if not rows:
-        return (why,)
-    row = rows[0]
-    scaled = f", {row.scaled.mean:.1f}% after scaling" if row.scaled else ""
-    test = (
-        f"On test data, which had no part in the choice, its ECE is {row.trained.mean:.1f}% as "
-        f"trained{scaled}, its accuracy {row.accuracy.mean:.1f}%."
-    )
-    return why, test
 
 
 def maps_of(tuning: Tuning) -> list[Json]:
