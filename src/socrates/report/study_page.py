@@ -56,7 +56,8 @@ def page_data(
     """
     filled = [(heading, members) for heading, members in settings.items() if members]
     filled.sort(key=lambda setting: -sum(len(results.seeds) for results in setting[1]))
-    everyone = [results for _, members in filled for results in members]
+    whole = counted_settings or settings
+    everyone = [results for members in whole.values() for results in members]
     counts = {
         **({"settings": len(filled)} if len(filled) != 1 else {}),
         "runs": sum(len(results.seeds) for results in everyone),
@@ -71,7 +72,7 @@ def page_data(
             members,
             answers[heading],
             command,
-            (counted_settings or settings).get(heading, members),
+            whole.get(heading, members),
             several,
         )
         for heading, members in filled
