@@ -79,9 +79,7 @@ def test_counts(three):
 
 def test_tables_are_those_of_the_report(three):
     overview = first(three)["tables"]["overview"]["answer"]
-    assert (
-        '<td class="" data-head="Acc (%)" data-value="93.5">93.50<span class="pm">' in overview
-    )
+    assert '<td class="" data-head="Acc (%)" data-value="93.5">93.50<span class="pm">' in overview
     assert '<tr class="collapsed">' in overview
     assert "100 % of the answers are &#39;unknown&#39;" in overview
     assert set(first(three)["tables"]["overview"]) == {"answer", "abstain", "renormalize", "spread"}

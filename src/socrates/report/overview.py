@@ -12,7 +12,6 @@ from .dumbbell import MANY, Frame, floor_of, frame_of, values_of
 from .figures.chart import Json
 from .markup import markup
 from .style import styles
-from .words import counted
 
 Rows = Mapping[str, Mapping[str, AnswerRow]]  # by setting and method
 
@@ -45,7 +44,7 @@ def overview_screen(answers: Mapping[str, Answer]) -> str:
     ]
     return markup(
         "overview.html",
-        headline=headline(ranks, rows),
+        headline=headline(answers, next(iter(ranks))),
         sentences=[over_settings(answers)],
         settings=[
             {"name": name, "title": heading, "frame": frames[heading]}
@@ -84,18 +83,22 @@ def mean_ranks(rows: Rows) -> dict[str, float]:
     return {label: means[label] for label in order}
 
 
-def headline(ranks: Mapping[str, float], rows: Rows) -> str:
-    """Return what holds in all settings, or that nothing does."""
-    first = next(iter(ranks))
-    everywhere = all(label in own for own in rows.values() for label in (first,))
-    best = [
-        heading for heading, own in rows.items() if first in own and own[first].standing == "best"
-    ]
-    if everywhere and len(best) == len(rows):
-        return f"{first} is best calibrated in all {len(rows)} settings."
-    if best:
-        return f"{first} is best calibrated in {len(best)} of {counted(len(rows), 'setting')}."
-    return f"No method is best in all {counted(len(rows), 'setting')}."
+def headline(answers: Mapping[str, Answer], first: str) -> str:
+    """Return what holds in most settings, where `first` has the lowest mean rank."""
+    total = len(answers)
+    if all(answer.case == "floor" for answer in answers.values()):
+        return "After rescaling, the methods hardly differ in any setting."
+    num_best = sum(
+        row.standing == "best"
+        for answer in answers.values()
+        for row in answer.rows
+        if row.label == first
+    )
+    if num_best == total:
+        return f"{first} is best calibrated in all {total} settings."
+    if 2 * num_best > total:
+        return f"{first} is best calibrated in {num_best} of {total} settings."
+    return f"No method is best in most of the {total} settings."
 
 
 def short_names(headings: Sequence[str]) -> list[str]:
