@@ -98,7 +98,7 @@ def headline(answers: Mapping[str, Answer], first: str) -> str:
         return f"{first} is best calibrated in all {total} settings."
     if 2 * num_best > total:
         return f"{first} is best calibrated in {num_best} of {total} settings."
-    return f"No method is best in most of the {total} settings."
+    return "No method is best in most settings."
 
 
 def short_names(headings: Sequence[str]) -> list[str]:
