@@ -4,7 +4,7 @@
 # make mutants: do the tests notice changed code?
 # make chaos: does a run survive being killed and damaged?
 # make fuzz: does any file break a reader?     make bench: speed against other libraries.
-# make loc: count the code by folder.
+# make loc: count the code by folder.          make simulate: how often are verdicts wrong?
 PYTHON ?= python3
 BIN := .venv/bin
 # One thread a process and no spinning: two OpenMP threads that spin collapse when anything else uses the cores.
@@ -14,7 +14,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # One more than there are cores: some tests wait for processes of their own.
 WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test test-slow test-thorough docs lint types pytest mutants chaos fuzz loc bench clean
+.PHONY: demo test test-slow test-thorough docs lint types pytest mutants chaos fuzz loc bench simulate clean
 .DEFAULT_GOAL := test
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -81,6 +81,10 @@ loc:
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/report.py
+
+# The verdicts of reports on simulated studies: the tables of docs/statistics.md, in some minutes.
+simulate: .venv/dev
+	$(BIN)/python benchmarks/simulate.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from socrates import metrics, plots
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "plots.png"
+FONT_SIZE = 9
 MODELS = {
     "logistic regression": LogisticRegression(C=300, max_iter=2000),
     "the same, shrunk": LogisticRegression(C=10, max_iter=2000),
@@ -48,7 +50,7 @@ def draw(num_resamples: int = 1000) -> Figure:
         for name, model_probs in probs.items()
     }
 
-    figure = Figure(figsize=(13, 8), layout="constrained")
+    figure = Figure(figsize=(13, 9), layout="constrained")
     ((first, second, third), (fourth, fifth, sixth)) = figure.subplots(2, 3)
     name, first_probs = next(iter(probs.items()))
     drawn = [
@@ -57,10 +59,13 @@ def draw(num_resamples: int = 1000) -> Figure:
         plots.risk_coverage(first_probs, labels, title=name, ax=third),
         plots.corp(first_probs, labels, title=name, ax=fourth),
     ]
-    for axes in drawn:
-        axes.legend(loc="upper left", fontsize="x-small")
-    plots.forest(intervals, floors, title="ECE with 95% intervals, and the chance floor", ax=fifth)
+    title = "ECE with 95% intervals, and the chance floor"
+    drawn.append(plots.forest(intervals, floors, title=title, ax=fifth))
+    for axes in drawn:  # below the axes, where it hides nothing
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
     plots.pareto(points, ax=sixth)
+    for text in figure.findobj(Text):
+        text.set_fontsize(FONT_SIZE)
     return figure
 
 

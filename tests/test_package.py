@@ -56,6 +56,7 @@ LAYERS = {
         "names",
         "predictor",
         "processes",
+        "prose",
         "records",
     },
     "plots": {"metrics", "pareto"},
@@ -91,7 +92,7 @@ LAYERS = {
         "pareto",
         "scaling",
     },
-    "quickstart": {"engine", "experiment", "records", "report"},
+    "quickstart": {"engine", "experiment", "prose", "records", "report"},
     "cli": {
         "data",
         "engine",
@@ -102,6 +103,7 @@ LAYERS = {
         "names",
         "paper",
         "predictor",
+        "prose",
     }
     | {"audit", "quickstart", "records", "report"},
 }

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from socrates import metrics, plots
 from socrates.metrics import Interval, Top
+from socrates.plots import ink
 from socrates.plots.diagram import diagram_of, gap_in_words, reliability_data, smoothed
 
 OF_SAMPLES = (plots.reliability, plots.confidence_histogram, plots.risk_coverage, plots.corp)
@@ -73,10 +74,11 @@ def test_reliability_shows_the_bins_their_chance_and_their_counts(axes):
     assert plots.reliability(top, num_bins=10, ax=axes) is axes
     bins = metrics.reliability(top, num_bins=10)
     filled = bins.count > 0
-    accuracy, edges, _ = steps(axes, "accuracy")
-    np.testing.assert_array_equal(accuracy, bins.accuracy)
-    np.testing.assert_allclose(edges, np.arange(11) / 10)
-    dots = axes.collections[0]
+    x, y = line(axes, ink.SMOOTH_LABEL).get_data()  # as on the page of a report
+    smooth = smoothed(diagram_of(top, 10))
+    np.testing.assert_array_equal(x, smooth[0])
+    np.testing.assert_array_equal(y, smooth[1])
+    dots = axes.collections[1]  # after the band of the line
     np.testing.assert_allclose(
         dots.get_offsets(), np.stack([bins.confidence, bins.accuracy], 1)[filled]
     )

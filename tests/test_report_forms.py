@@ -85,7 +85,7 @@ def test_csv_is_read_back_in_full(three):
     values = 100 * np.array([0.041, 0.042, 0.043])
     assert float(line["mean"]) == pytest.approx(values.mean(), rel=1e-15)
     assert float(line["std"]) == pytest.approx(values.std(ddof=1), rel=1e-15)
-    assert (line["n"], line["emphasis"], line["mark"], line["words"]) == ("3", "best", "", "")
+    assert (line["n"], line["emphasis"], line["mark"], line["words"]) == ("3", "", "", "")
 
 
 def test_texts_that_a_spreadsheet_would_compute_are_quoted():
@@ -112,7 +112,7 @@ def test_texts_that_a_spreadsheet_would_compute_are_quoted():
 def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
     rows = (
         TableRow(("<b>",), (Cell(-1.5, 0.2, 3, "best"), "better")),
-        TableRow(("SAT",), (Cell(0.1, mark="†"), "within seed noise")),
+        TableRow(("SAT",), (Cell(0.1, mark="✕"), "not shown by 5 seeds")),
     )
     table = Table("t", "T", ("Method", "ECE (%)", "Verdict"), rows)
     text = to_html(table, hints={"ECE (%)": 'a "hint"'}, sortable=True)
@@ -123,7 +123,7 @@ def test_html_shows_ranks_hints_and_collapses_and_reads_no_markup():
         'data-value="-1.5">−1.50<span class="pm">' in text
     )
     assert '<tr class="collapsed"><th scope="row">SAT</th>' in text
-    assert "<sup>†</sup>" in text
+    assert "<sup>✕</sup>" in text
     coloured = to_html(table, methods={"SAT": {"place": 3, "marker": "o", "collapsed": "why"}})
     assert 'style="fill:var(--m3)"/></svg>SAT<small class="bad">why</small></th>' in coloured
 

@@ -45,14 +45,12 @@ def printed(study, tmp_path_factory) -> dict[str, list[Table]]:
     """The tables that the commands print."""
     tables: dict[str, list[Table]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("sweep", "list", "audit", "plan"):
+        for name in ("sweep", "audit", "plan"):
             patch.setattr(
                 console, "print", lambda *given, name=name, **_: keep(tables, name, given)
             )
             if name == "sweep":
                 studies.show_results(study)
-            elif name == "list":
-                cli.main(["list"])
             elif name == "audit":
                 cli.main(
                     [
@@ -166,7 +164,6 @@ def common(words: str, cell: str) -> int:
     ("command", "names"),
     [
         ("sweep", [*METHODS, "2 of 2 runs collapsed"]),
-        ("list", ["fashion_mnist", "resnet110_he", "socrates:no-focal-unknown-no-beta", "ccl_sc"]),
         (
             "audit",
             ["imagenet-resnet34-of-the-laboratory-with-a-long-name", "Accuracy (%)", "Verdict"],

@@ -8,6 +8,7 @@ from rich.console import Console
 from socrates.engine import run_all
 from socrates.engine.display import StudyDisplay
 from socrates.experiment import Experiment, Part, usual_optimization
+from socrates.prose import print_prose, whole
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.compare import Compared, ranked
 from socrates.report.results import Results
@@ -44,7 +45,7 @@ def quickstart(out: Path, console: Console) -> None:
     finished, _ = read_runs([run.directory for run in runs])
     (results,) = group_runs(finished).values()
     console.print(table(results))
-    console.print(f"runs: {out}", soft_wrap=True, markup=False)
+    print_prose(console, f"runs: {whole(out)}")
 
 
 def with_scaled(results: Sequence[Results]) -> dict[str, tuple[Results, str]]:

@@ -150,8 +150,8 @@ def remedy(judged: Judgement) -> str:
 def scaler_words(judged: Judgement) -> str:
     """Say what the best scaler does to ECE and NLL on rows that it was not fitted on."""
     recalibrated = judged.recalibrated
-    if recalibrated.reason:
-        return recalibrated.reason
+    if recalibrated.untried:
+        return recalibrated.untried
     if recalibrated.winner == "none":
         return "no scaler makes it clearly better"
     before = recalibrated.before

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import socrates
 
+from .characters import speak_any_encoding
+
 # Set before torch is imported: OpenMP threads that spin while they wait slow everything down when
 # something else uses the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -26,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status; an error that a user can mend is one line."""
     is_program = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
+    speak_any_encoding()
     try:
         return _run(words)
     except KeyboardInterrupt as stop:

@@ -46,7 +46,7 @@ def run_audit(options: AuditOptions) -> None:
         out = options.out or (None if options.json else by_name)
         written = write_audit(result, out, options.title) if out else []
     if options.json:
-        sys.stdout.write(json.dumps(result.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(result.to_json(), allow_nan=False) + "\n")
     else:
         show_audit(result)
     for path in written:

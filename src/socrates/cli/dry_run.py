@@ -11,6 +11,7 @@ from socrates.engine.studies.runs import finished_run
 from socrates.engine.studies.tune import Study
 from socrates.experiment import Experiment
 from socrates.paper.reproduce import Plan
+from socrates.prose import whole
 from socrates.records import Run
 from socrates.report.labels import method_label, setting_of
 
@@ -73,21 +74,14 @@ def show_plan(plan: Plan, options: Reproduce) -> None:
     rows["all", ""] = plan.runs
     heads = ("what", "name") if several else ("setting", "method")
     show_rows(heads, rows, missing, estimate, options)
-    workloads = estimate.workloads.values()
-    in_all = ""
-    if workloads:
-        samples = sum(work.samples for work in workloads)
-        updates = sum(work.parameters * work.steps for work in workloads)
-        in_all = (
-            f": {samples:,} samples seen in training, {updates:.3g} parameter-updates (parameters "
-            "times steps)"
-        )
+    samples = sum(work.samples for work in estimate.workloads.values())
+    in_all = f": {samples:,} samples seen in training" if samples else ""
     show(f"{len(missing)} of {len(plan.runs)} runs are missing{in_all}")
     show_total(missing, estimate, options)
     if several:
         show(
             "tables and figures share runs, and all counts each run once; for one of them: "
-            f"socrates reproduce {next(iter(plan.recipes))} --dry-run"
+            + whole(f"socrates reproduce {next(iter(plan.recipes))} --dry-run")
         )
 
 

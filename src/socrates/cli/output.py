@@ -1,4 +1,4 @@
-"""What the terminal shows: lines that are never wrapped or taken for markup."""
+"""What the terminal shows: prose wrapped between words, paths and commands whole, no markup."""
 
 import re
 import textwrap
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
+from socrates.prose import print_prose
 from socrates.report.terminal import NamedTable, names, numbers
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -31,13 +32,13 @@ errors = PlainConsole(highlight=False, stderr=True)
 
 
 def show(text: object, label: str = "", style: str = "bold") -> None:
-    """Print a line on standard output; the label before it stands out."""
-    console.print(Text.assemble((label, style), str(text)), soft_wrap=True)
+    """Print prose on standard output; the label before it stands out."""
+    print_prose(console, str(text), label, style)
 
 
 def complain(text: str, label: str = "error: ", style: str = "bold red") -> None:
-    """Print a line on standard error; the label before it stands out."""
-    errors.print(Text.assemble((label, style), text), soft_wrap=True)
+    """Print prose on standard error; the label before it stands out."""
+    print_prose(errors, text, label, style)
 
 
 def table_of(

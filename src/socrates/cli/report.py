@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.text import Text
-
 from socrates.engine.display import StudyDisplay
 from socrates.paper.compare import published
 from socrates.paper.published import CAVEATS
 from socrates.paper.reproduce import plan
+from socrates.prose import whole
 from socrates.quickstart import quickstart
 from socrates.report.answer import Answer, over_settings
 from socrates.report.figures.compose import Width
@@ -58,26 +57,26 @@ def show_answers(answers: Mapping[str, Answer]) -> None:
     console.print()
     for heading, answer in answers.items():
         if len(answers) > 1:
-            console.print(Text(f"{heading}: {answer.headline}", "bold"))
+            show("", f"{heading}: {answer.headline}")
         else:
-            console.print(Text(answer.headline, "bold"))
+            show("", answer.headline)
             for sentence in filter(None, (*answer.sentences, answer.verdict)):
-                console.print(Text(sentence))
+                show(sentence)
         for failure in answer.failures:
-            console.print(Text(f"{failed_run(failure)}; not in the means", "red"))
+            show("", f"{failed_run(failure)}; not in the means", "red")
     if over := over_settings(answers):
-        console.print(Text(over))
+        show(over)
     console.print()
 
 
 def show_written(written: Written) -> None:
     """Print where the report is, and what it leaves out."""
     for skipped in written.skipped[:10]:
-        show(f"{skipped.directory}: {skipped.reason}", "left out: ", "yellow")
+        show(f"{whole(skipped.directory)}: {skipped.reason}", "left out: ", "yellow")
     if len(written.skipped) > 10:
         show(f"{len(written.skipped) - 10} more, see tables/skipped.md", "left out: ", "yellow")
     show(f"{written.num_runs} run{'s' * (written.num_runs != 1)}, {len(written.files)} files")
-    show(f"open it: {written.page}")
+    show(f"open it: {whole(written.page)}")
 
 
 def run_quickstart(options: Quickstart) -> None:
@@ -89,7 +88,7 @@ def run_quickstart(options: Quickstart) -> None:
     )
     for path in written.files:
         if path.name in ("reliability.png", "pareto-test.png"):
-            show(f"picture: {path}")
+            show(f"picture: {whole(path)}")
     show_answers(written.answers)
     show_written(written)
 
@@ -102,7 +101,7 @@ def run_reproduce(options: Reproduce) -> None:
     }
     paper_plan = plan(options.names, settings=options.setting, seeds=seeds, **asked)
     if paper_plan.scale.note:
-        console.print(f"[yellow]{paper_plan.scale.note}[/]", highlight=True)
+        show("", paper_plan.scale.note, "yellow")
     if options.dry_run:
         show_plan(paper_plan, options)
         return
@@ -111,8 +110,8 @@ def run_reproduce(options: Reproduce) -> None:
         show(f", {paper_plan.recipes[name].what}:", f"\n{paper_plan.recipes[name].number}")
         for path in paths:
             if path.suffix == ".md" and console.is_terminal:
-                console.print(NamedMarkdown(path.read_text()))
-            show(f"  {path}")
+                console.print(NamedMarkdown(path.read_text(encoding="utf-8")))
+            show(f"  {whole(path)}")
     if result.num_missing:
         show(
             "",
@@ -121,4 +120,5 @@ def run_reproduce(options: Reproduce) -> None:
         )
     if result.failed:
         raise result.failed
-    show(f"\nsee all of it: socrates report {paper_plan.folder / 'runs'}")
+    command = f"socrates report {paper_plan.folder / 'runs'}"
+    show(f"\nsee all of it: {whole(command)}")

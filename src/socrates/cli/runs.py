@@ -2,10 +2,10 @@
 
 import math
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -20,14 +20,18 @@ from socrates.experiment import Experiment
 from socrates.metrics.registry import study_metrics
 from socrates.names import first_line
 from socrates.predictor import MODEL_FILE, Weights, read_file
+from socrates.prose import FIXED_SPACE, whole, wrapped
 from socrates.records import Evaluation, Run
 from socrates.report.tables import cell_of
-from socrates.report.terminal import NamedTable, names
+from socrates.report.terminal import NamedTable
 from socrates.report.vocabulary import READINGS, USUAL_READING, scaler_of
 
 from .commands import Evaluate, List, Show, Train
 from .options import command_of
 from .output import console, show, table_of
+
+NAME_WIDTH = 14  # of `socrates list`: longer names have a line of their own
+IN_USE = "▸ "  # before the name of the row that the kept model uses
 
 
 def run_train(options: Train) -> None:
@@ -39,10 +43,11 @@ def run_train(options: Train) -> None:
         options = in_minutes(options, options.minutes)
     run = train_as_asked(options, tell)
     show_results(run)
-    show(f"socrates show {shlex.quote(str(run.directory))}", "see all of it: ")
+    directory = shlex.quote(str(run.directory))
+    show(whole(f"socrates show {directory}"), "see all of it: ")
     if (run.directory / MODEL_FILE).is_file():
-        show(f"socrates predict {shlex.quote(str(run.directory))} IMAGES ...", "use it: ")
-        show(f"socrates.load({str(run.directory)!r})", "in Python: ")
+        show(whole(f"socrates predict {directory} IMAGES ..."), "use it: ")
+        show(whole(f"socrates.load({str(run.directory)!r})"), "in Python: ")
     elif weights_of(options) != "none":
         show("it was trained without keeping its weights: --again trains it again and keeps them")
 
@@ -147,20 +152,24 @@ def run_evaluate(options: Evaluate) -> None:
         if path.name == "evaluation.json"
         else " (evaluation.json stays that of the chosen epoch)"
     )
-    show(f"written: {path}{aside}")
+    show(f"written: {whole(path)}{aside}")
 
 
-def evaluation_table(evaluation: Evaluation) -> Table:
+def evaluation_table(
+    evaluation: Evaluation, in_use: tuple[str, str | None] | None = None
+) -> NamedTable:
     """Return the test metrics of each scaler, one line for all readings that agree.
 
-    A metric that did not exist when the run was evaluated is a dash.
+    A metric that did not exist when the run was evaluated is a dash. The row of the scaler and the
+    reading that the kept model has `in_use` is bold, and marked.
     """
     metrics = study_metrics()
     percent = ", ".join(metric.symbol for metric in metrics.values() if metric.unit == "%")
     title = f"test set, epoch {evaluation.epoch}, {evaluation.num_bins} bins; {percent} in %"
     several = evaluation.unknown_class
     heads = ("scaling", "reading") if several else ("scaling",)
-    table = table_of(title, heads, tuple(metric.symbol for metric in metrics.values()))
+    symbols = tuple(metric.symbol for metric in metrics.values())
+    table = table_of(title, heads, symbols)
     scalers = {name: scaler_of(name) for name in evaluation.results}
     for scaler, splits in evaluation.results.items():
         lines: dict[tuple[str, ...], list[str]] = {}
@@ -170,42 +179,60 @@ def evaluation_table(evaluation: Evaluation) -> Table:
             lines.setdefault(cells, []).append(reading)
         for cells, readings in lines.items():
             alike = "all four" if len(readings) == len(READINGS) else "\n".join(readings)
-            table.add_row(scalers[scaler].short or "none", *([alike] if several else []), *cells)
-    table.caption = ", ".join(
-        f"{words.short}: {words.long}" for words in scalers.values() if words.short
-    )
+            used = in_use is not None and is_used(in_use, scaler, readings)
+            name = (IN_USE if used else "  " if in_use else "") + (scalers[scaler].short or "none")
+            words = [name, *([alike] if several else []), *cells]
+            table.add_row(*words, style="bold" if used else "")
+    explained = [f"{words.short}: {words.long}" for words in scalers.values() if words.short]
+    table.caption = ", ".join([*([f"{IN_USE.strip()}: in use"] if in_use else []), *explained])
     return table
+
+
+def is_used(in_use: tuple[str, str | None], scaler: str, readings: Sequence[str]) -> bool:
+    """Return whether a row is that of the scaler and the reading in use."""
+    used_scaler, used_reading = in_use
+    return scaler == used_scaler and (used_reading or USUAL_READING) in readings
 
 
 def run_list(_: List) -> None:
     """Carry out `socrates list`."""
-    table = listing("data sets", "name", "what")
-    for name, entry in data.DATASETS.items():
-        table.add_row(name, entry.description)
-    for name, loader in data.BY_PATH.items():
-        table.add_row(name, first_line(loader))
-    console.print(table)
-    console.print(
+    described = {name: entry.description for name, entry in data.DATASETS.items()}
+    described |= {name: first_line(loader) for name, loader in data.BY_PATH.items()}
+    show_entries("data sets", described)
+    show(
         "every data set takes image_size, the side in pixels to resize images to, and augment=True"
     )
-    console.print("digits also takes label_noise, the share of training labels that are wrong")
+    show("digits also takes label_noise, the share of training labels that are wrong")
     for title, package, entries in (
         ("models", models, models.MODELS),
         ("methods", methods, methods.METHODS),
     ):
-        table = listing(title, "name", "options and defaults", "what")
-        for name, make in entries.items():
-            table.add_row(
-                name,
-                ", ".join(f"{k}={v}" for k, v in package.options(name).items()),
-                first_line(make),
-            )
-        console.print(table)
+        console.print()
+        described = {name: first_line(make) for name, make in entries.items()}
+        options = {name: package.options(name) for name in entries}
+        show_entries(title, described, options)
 
 
-def listing(title: str, *heads: str) -> NamedTable:
-    """Return an empty table in a box; the first column names the rows."""
-    return NamedTable(names(*heads), title=title, box=box.HEAVY_HEAD, padding=(0, 1))
+def show_entries(
+    title: str, described: Mapping[str, str], options: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
+    """Print names with their descriptions and, in a line of their own, options with defaults.
+
+    Descriptions begin in the same column; a longer name has a line of its own.
+    """
+    console.print(Text(title, "bold"))
+    indent = (NAME_WIDTH + 4) * " "
+    for name, words in described.items():
+        defaults = (options or {}).get(name, {})
+        pairs = ", ".join(whole(f"{option}={value}") for option, value in defaults.items())
+        lines = f"{words}\noptions: {pairs}" if pairs else words
+        text = wrapped(lines, max(20, console.width - len(indent))).replace(FIXED_SPACE, " ")
+        head = f"  {name}".ljust(len(indent))
+        if len(name) > NAME_WIDTH:
+            head = f"  {name}\n{indent}"
+        entry = Text(head + text.replace("\n", f"\n{indent}"))
+        entry.stylize("bold", 0, len(head))
+        console.print(entry, soft_wrap=True)
 
 
 def run_show(options: Show) -> None:
@@ -215,24 +242,27 @@ def run_show(options: Show) -> None:
     records = run.epochs_until(experiment.optimization.epochs) if run.finished else run.epochs()
     state = f"finished on {run.finished_on}" if run.finished else "stopped"
     show(
-        f": {state}, {len(records)} of {experiment.optimization.epochs} epochs", str(run.directory)
+        f": {state}, {len(records)} of {experiment.optimization.epochs} epochs",
+        whole(run.directory),
     )
     console.print(experiment_table(experiment))
     if records:
         console.print(f"epoch {records[-1].epoch}: {describe(records[-1])}")
+    kept = (run.directory / MODEL_FILE).is_file()
+    about = read_file(run.directory / MODEL_FILE)[0] if kept else None
     if (run.directory / "evaluation.json").is_file():
+        in_use = (about.scaler or "none", about.reading) if about else None
         console.print()
-        console.print(evaluation_table(run.evaluation()))
+        console.print(evaluation_table(run.evaluation(), in_use))
         console.print()
-    if (run.directory / MODEL_FILE).is_file():
-        about = read_file(run.directory / MODEL_FILE)[0]
+    if about:
         reading = f", reading {about.reading}" if about.reading else ""
         show(
             f"epoch {about.epoch}, scaler {about.scaler}{reading}; "
             f"{about.certificate or 'no certificate'}",
             "model: ",
         )
-    show(command_of(experiment), "repeat it: ")
+    show(whole(command_of(experiment)), "repeat it: ")
 
 
 def experiment_table(experiment: Experiment) -> Table:

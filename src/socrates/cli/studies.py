@@ -18,6 +18,7 @@ from socrates.engine.studies.tune import Study, Tuned, tune
 from socrates.experiment import Experiment, Part, Value, resolve
 from socrates.names import unknown
 from socrates.paper.grid import GRIDS
+from socrates.prose import whole
 from socrates.records import finished_run
 from socrates.report.aggregate import group_runs, read_runs
 from socrates.report.answer import answers_of
@@ -140,12 +141,13 @@ def show_choice(tuned: Tuned, weights: str) -> None:
     best = tuned.choice.best
     if best is not None:
         show(best.candidate.label, "\nchoice: ")
-    console.print(Text(f"why: {tuned.choice.why}"))
+    show(f"why: {tuned.choice.why}")
     if best is not None:
         show("train it, with logits of more epochs kept, by:")
-        show(f"  {command_of(dataclasses.replace(best.candidate.experiment, keep_every=25))}")
-    show(f"study: {tuned.directory / 'study.json'}")
-    show(f"runs: {tuned.directory.parent}{weights}")
+        chosen = dataclasses.replace(best.candidate.experiment, keep_every=25)
+        show(f"  {whole(command_of(chosen))}")
+    show(f"study: {whole(tuned.directory / 'study.json')}")
+    show(f"runs: {whole(tuned.directory.parent)}{weights}")
 
 
 def run_sweep(options: Sweep) -> None:
@@ -161,10 +163,10 @@ def run_sweep(options: Sweep) -> None:
         failed = error  # the others have results all the same
     finished = [finished_run(options.out, experiment) for experiment in dict.fromkeys(experiments)]
     show_results([run.directory for run in finished if run is not None])
-    show(f"runs: {options.out}{options.weights_hint}")
+    show(f"runs: {whole(options.out)}{options.weights_hint}")
     if failed is not None:
         raise failed
-    show(f"next: socrates report {options.out}")
+    show(f"next: {whole(f'socrates report {options.out}')}")
 
 
 def sweep_experiments(options: Sweep) -> list[Experiment]:
@@ -293,4 +295,4 @@ def show_results(directories: Sequence[Path]) -> None:
     if settings:
         show_answers(answers_of(settings))
     for directory, reason in skipped:
-        show(f"{directory}: {reason}", "not shown: ", "red")
+        show(f"{whole(directory)}: {reason}", "not shown: ", "red")

@@ -12,6 +12,7 @@ from socrates.engine.predict import Row, find_images, labelled_logits, predict_f
 from socrates.predictor import Predictor, load
 from socrates.predictor.card import write_card
 from socrates.predictor.export import SUFFIXES, export
+from socrates.prose import whole
 from socrates.records import Run
 
 from .commands import Export, ModelOptions, Predict
@@ -63,7 +64,7 @@ def run_predict(options: Predict) -> None:
     if predictor.certificate:
         show(predictor.certificate, "certificate: ")
     if options.out is not None:
-        show(f"written: {options.out}")
+        show(f"written: {whole(options.out)}")
 
 
 def loaded(options: ModelOptions, device: str = "cpu") -> Predictor:
@@ -141,4 +142,4 @@ def run_export(options: Export) -> None:
         predictor.certificate or "none: train with --certify, or predictor.certify(...)",
         "certificate: ",
     )
-    show(f"written: {file} ({file.stat().st_size / 1e6:.1f} MB), {card}")
+    show(f"written: {whole(file)} ({file.stat().st_size / 1e6:.1f} MB), {whole(card)}")

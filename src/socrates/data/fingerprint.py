@@ -179,7 +179,7 @@ def _digest_of_files(files: Mapping[str, Path], folder: Path, root: Path | None)
 def _recall(path: Path) -> dict[str, Any]:
     """Return what was remembered, or nothing if the digest in the first line does not match."""
     with contextlib.suppress(OSError, ValueError):
-        digest, _, text = path.read_text().partition("\n")
+        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
             return json.loads(text)
     return {}

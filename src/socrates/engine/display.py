@@ -1,6 +1,7 @@
 """Show running trainings: a live bar in a terminal, plain lines elsewhere, TensorBoard curves."""
 
 import math
+import re
 import statistics
 import time
 from datetime import timedelta
@@ -30,8 +31,10 @@ from socrates.engine.events import (
     Retried,
     Started,
     Stepped,
+    Warned,
 )
 from socrates.experiment import Experiment
+from socrates.prose import print_prose, whole
 from socrates.records import EpochRecord
 
 # between lines, where there is no terminal
@@ -72,10 +75,10 @@ class RunDisplay:
                     self.console.print(f"epoch {record.epoch}/{epochs}: {describe(record)}")
             case Finished(run=run, already=already):
                 if collapsed := run.summary().get("collapsed"):
-                    self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}")
-                self.console.print(
-                    f"{already or 'finished'}: {run.directory}", soft_wrap=True, markup=False
-                )
+                    print_prose(self.console, collapsed, "this run collapsed: ", "bold red")
+                if scaler := run.summary().get("scaler"):
+                    print_prose(self.console, scaler, "scaler kept: ", "")
+                print_prose(self.console, whole(run.directory), f"{already or 'finished'}: ", "")
 
     def start(self, event: Started) -> None:
         """Print the plan, and start the bar from where the run continues."""
@@ -83,7 +86,7 @@ class RunDisplay:
         steps = event.steps_per_epoch
         epochs = event.experiment.optimization.epochs
         for line in plan(event):
-            self.console.print(line, soft_wrap=True, markup=False)
+            print_prose(self.console, line)
         if done:
             self.console.print(f"continuing after epoch {done}")
         if self.console.is_terminal:
@@ -162,6 +165,7 @@ class StudyDisplay:
         self.total = self.finished = self.failed = 0
         self.epochs: dict[Experiment, int] = {}  # done by each running run
         self.epochs_here = 0  # done since the start, by all runs
+        self.warned: dict[str, list[Warned]] = {}  # by what they have in common
         self.start = self.last = time.monotonic()
         bar = [BarColumn(20)] if console.width > STATE_WIDTH + 20 else []
         self.progress = Progress(*bar, StateColumn(self), console=console)
@@ -180,18 +184,33 @@ class StudyDisplay:
                 self.count(event.experiment, event.experiment.optimization.epochs)
                 del self.epochs[event.experiment]
                 self.finished += 1
+            case Warned():
+                self.warned.setdefault(without_numbers(event.message), []).append(event)
             case Retried():
                 self.epochs.pop(event.experiment, None)
-                self.print_reason("[yellow]again:[/]", event)
+                self.print_reason("again", "yellow", event)
             case Failed():
                 self.epochs.pop(event.experiment, None)
                 self.failed += 1
-                self.print_reason("[red]failed:[/]", event)
+                self.print_reason("failed", "red", event)
         self.refresh(event)
+        if isinstance(event, Closed):
+            self.print_warnings()
 
-    def print_reason(self, what: str, event: Retried | Failed) -> None:
+    def print_warnings(self) -> None:
+        """Print one line for each kind of warning: the first one, and in how many runs it was."""
+        for alike in self.warned.values():
+            runs = len({event.experiment for event in alike})
+            where = f"in {runs} of {self.total} runs" if runs > 1 else alike[0].experiment.name
+            others = len({event.message for event in alike}) - 1
+            more = f"; {others} more are like it" if others else ""
+            text = f"{alike[0].message} ({where}{more})"
+            print_prose(self.console, text, "warning: ", "yellow")
+        self.warned.clear()
+
+    def print_reason(self, what: str, style: str, event: Retried | Failed) -> None:
         """Print the run of an event, and its reason."""
-        self.console.print(f"{what} {escape(f'{event.experiment.name}: {event.reason}')}")
+        print_prose(self.console, f"{event.experiment.name}: {event.reason}", f"{what}: ", style)
 
     def refresh(self, event: Event) -> None:
         """Show the new state: in the bar, or in a line if the last one was some time ago."""
@@ -232,6 +251,15 @@ class StudyDisplay:
             epochs_left = num_open * length - sum(epochs for _, epochs in running)
             parts.append(f"about {as_time(elapsed * epochs_left / self.epochs_here)} left")
         return ", ".join(parts)
+
+
+def without_numbers(message: str) -> str:
+    """Return a message without the words that hold numbers, such as names of runs and files.
+
+    >>> without_numbers("runs/ce-seed1/val-0025.npz is lost: again=True writes it again")
+    '# is lost: again=True writes it again'
+    """
+    return re.sub(r"\S*\d\S*", "#", message)
 
 
 class StateColumn(ProgressColumn):

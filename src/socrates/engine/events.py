@@ -1,6 +1,7 @@
 """What runs and studies report while they run: `tell(event)` is the one way, for any listener."""
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -57,6 +58,14 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Warned:
+    """Python warned of something while a run of a study was trained."""
+
+    experiment: Experiment
+    message: str
+
+
+@dataclass(frozen=True)
 class Retried:
     """The process of a run died, and why; the run continues in another one."""
 
@@ -77,12 +86,14 @@ class Closed:
     """No more events follow, whether runs are finished, stopped or failed."""
 
 
-Event = Planned | Started | Stepped | EpochDone | Finished | Retried | Failed | Closed
+Event = Planned | Started | Stepped | EpochDone | Finished | Warned | Retried | Failed | Closed
 Tell = Callable[[Event], None]
 
 
-def to_nobody(_: Event) -> None:
-    """Ignore an event, as the default listener."""
+def to_nobody(event: Event) -> None:
+    """Ignore an event, as the default listener; the warning of a run is one of this process."""
+    if isinstance(event, Warned):
+        warnings.warn(event.message, stacklevel=2)
 
 
 def to_all(*listeners: Tell) -> Tell:

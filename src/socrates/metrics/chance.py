@@ -9,12 +9,13 @@ mean over all gaps that chance makes is 0. So the calibration error less chance 
 a calibrated model, negative in about half of all cases, and equals the ECE for a model whose gaps
 are far larger than chance.
 
-The test of calibration is another statistic, which is 0 on average, too: the mean over the rows of
+The test of calibration is another statistic, which is 0 on average, too: the sum over the bins of
 
-    square = (sum(r)^2 - sum(r^2)) / (n (n - 1))
+    (n / N)^2 (sum(r)^2 - sum(r^2)) / (n (n - 1))
 
-in each bin of n rows with residuals r (1 or 0 for right or wrong, minus the confidence). Products
-of different rows hold no noise squared.
+for bins of n of the N rows, with residuals r (1 or 0 for right or wrong, minus the confidence).
+Products of different rows hold no noise squared, and bins of few rows, which are mostly noise,
+count little.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Excess:
     Args:
         value: the error, in the unit of the ECE; may be negative.
         influence: (N,) how much each row moves `value`; its variance over N is that of `value`.
-        square: mean of the squares of the bins, the statistic of the calibration test.
+        square: sum of the squared gaps of the bins, the statistic of the calibration test.
         chance: standard deviation of `square` for a calibrated model of the same confidences.
         skew: skewness of the same distribution.
         residual: (N,) 1 or 0 for right or wrong, minus the confidence.
@@ -127,11 +128,11 @@ def excess(probs: Top | Prediction, labels: Array | None = None, num_bins: int =
     pairs = count**2 - sums(weight**2)  # products of the weights of different rows
     pairs[pairs <= 1e-9 * count**2] = np.inf  # a single row says nothing
     square = (sums(weighted) ** 2 - sums(weighted**2)) / pairs
-    spread = share * variance / pairs  # by chance, the bin's part is this times (chi^2 - 1)
+    spread = share**2 * variance / pairs  # by chance, the bin's part is this times (chi^2 - 1)
     chance = math.sqrt(2 * float((spread**2).sum()))
     skew = 8 * float((spread**3).sum()) / chance**3 if chance > 0 else 0.0
     influence = weight / weight.mean() * moved
-    return Excess(value, influence, float((share * square).sum()), chance, skew, residual)
+    return Excess(value, influence, float((share**2 * square).sum()), chance, skew, residual)
 
 
 def compare_excess(
@@ -172,7 +173,7 @@ def less_chance(gap: Array, spread: Array) -> tuple[Array, Array]:
     >>> less_chance(np.array([-0.2, 0.0]), np.array([0.02, 0.02]))[0].round(4)
     array([ 0.2   , -0.0167])
     """
-    size = np.abs(gap) / spread.clip(1e-300)
+    size = np.minimum(np.abs(gap) / spread.clip(1e-12), 1e6)
     near = size < _NEAR_CHANCE
     parabola = _NEAR_CHANCE + _CURVATURE * (size**2 - _NEAR_CHANCE**2)
     counted = np.where(near, spread * parabola, np.abs(gap))

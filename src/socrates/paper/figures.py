@@ -93,7 +93,7 @@ evolutions = files(evolution.evolution_drawing)
 @files
 def evolution_grids(title: str, members: Sequence[Results]) -> Drawing:
     """Draw a grid whose panels show the paper's gamma and alpha, whatever a scale trains."""
-    titles = {evolution.gamma_and_alpha(group): group.label for group in members}
+    titles = {evolution.gamma_and_alpha(group): evolution.with_trained(group) for group in members}
     return evolution.grid_drawing(title, evolution.evolution_grid(members), titles)
 
 

@@ -58,7 +58,7 @@ class Plan:
         if self.scale.note:
             runs.mkdir(parents=True, exist_ok=True)
             # whatever reports these runs says so too
-            (runs / NOTE).write_text(f"{self.scale.note}\n")
+            (runs / NOTE).write_text(f"{self.scale.note}\n", encoding="utf-8")
         try:
             run_all(self.runs, runs, **place, tell=tell)
         except StudyError as error:

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 
 from ..arrays.open import Array
 from ..palette import DASHES, GREY, INK, SERIES
-from .diagram import ReliabilityData, root_shares
+from .diagram import ReliabilityData, root_shares, smoothed
 
 CHANCE_LABEL = "95% by chance"
+SMOOTH_LABEL = "accuracy (smooth, 95% band)"
 CHANCE: dict[str, Any] = {"color": GREY, "alpha": 0.4, "linewidth": 0, "label": CHANCE_LABEL}
 CONFIDENCES_LABEL = "confidences (square root)"
 FRONT_LABEL = "not dominated"
@@ -24,26 +25,21 @@ ACCEPTABLE_ECE = 10.0  # percent: the paper's threshold, a dotted line
 def draw_reliability(axes: Axes, data: ReliabilityData, colour: str = SERIES[0]) -> None:
     """Draw the accuracy of each bin, what chance explains of it, and the confidences below.
 
-    Dots stand at the mean confidence of each bin, with an area that grows with its count.
+    It is the drawing of the report's page: a smooth line through the bins with its 95% band, and
+    dots at the mean confidence of each bin, with an area that grows with its count.
     """
     filled = data.count > 0
     if filled.any():
         edges = np.append(data.lower, data.upper[-1])
-        axes.stairs(
-            data.accuracy,
-            edges,
-            fill=True,
-            color=colour,
-            alpha=0.35,
-            linewidth=0,
-            label="accuracy",
-        )
         height = (data.high - data.low)[filled]
-        width = 0.4 * data.upper[0]
-        middle = data.confidence[filled]
-        axes.bar(middle, height, width, data.low[filled], zorder=1.5, **CHANCE)
+        width = (data.upper - data.lower)[filled]
+        middle = (data.lower + data.upper)[filled] / 2
+        axes.bar(middle, height, width, data.low[filled], zorder=1, **{**CHANCE, "alpha": 0.2})
+        x, line, low, high = smoothed(data)
+        axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0, zorder=1.5)
+        axes.plot(x, line, color=colour, linewidth=1.4, zorder=2.5, label=SMOOTH_LABEL)
         draw_strip(axes, data.share, edges)
-        draw_dots(axes, middle, data.accuracy[filled], data.share[filled], colour)
+        draw_dots(axes, data.confidence[filled], data.accuracy[filled], data.share[filled], colour)
     draw_square(axes)
     axes.set(xlabel="confidence", ylabel="accuracy")
 

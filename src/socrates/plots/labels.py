@@ -9,6 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
+TOUCHING = 9  # boxes beside a point; those that follow need a line to it
+LETTER_WIDTH = 0.6  # of a letter, as a share of the size of the text
+
 
 class Box(NamedTuple):
     """A rectangle, in any unit."""
@@ -110,13 +113,13 @@ def annotate_apart(
     chosen = place_apart(points, choices, Box(*axes.bbox.extents), 4 * pixels)
     for note, boxes, number in zip(notes, offsets, chosen, strict=True):
         if number is not None:
-            _write(axes, note, boxes[number], size, with_line=number >= len(_near(note.text, size)))
+            _write(axes, note, boxes[number], size, with_line=number >= TOUCHING)
     return [note.text for note, number in zip(notes, chosen, strict=True) if number is None]
 
 
 def _near(text: str, size: float) -> list[Box]:
     """Return the boxes of a text that touches its point: corners, then sides, then rows beyond."""
-    width = 0.65 * size * len(text)
+    width = LETTER_WIDTH * size * len(text)
     height = 1.1 * size
     gap = 0.92 * size
     corners = diagonal_boxes(0, 0, width, height, 4.2)
@@ -132,7 +135,7 @@ def _near(text: str, size: float) -> list[Box]:
 
 def _far(text: str, size: float, reach: float) -> Iterator[Box]:
     """Yield the boxes of a text on ever larger circles around its point."""
-    width = 0.65 * size * len(text)
+    width = LETTER_WIDTH * size * len(text)
     for radius in np.arange(14, reach + 1, 6):
         for angle in np.arange(16) * np.pi / 8:
             x = radius * np.cos(angle)

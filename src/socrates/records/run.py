@@ -129,7 +129,7 @@ class Run:
     def append_epoch(self, record: EpochRecord) -> None:
         """Append one line and flush it to the disk; NaN is written as null."""
         path = self.directory / "epochs.jsonl"
-        with named_errors(path), open(path, "a") as file:
+        with named_errors(path), open(path, "a", encoding="utf-8") as file:
             file.write(to_json(with_checksum(record.to_json())))
             file.flush()
             os.fsync(file.fileno())
@@ -267,7 +267,7 @@ class Run:
         try:
             if path.exists() and not path.is_file():  # a pipe would be waited for
                 raise ValueError("it is not a file")
-            plain = json.loads(path.read_text())
+            plain = json.loads(path.read_text(encoding="utf-8"))
             values = plain
             if isinstance(plain, dict):
                 values = {key: plain[key] for key in plain if key != "checksum"}

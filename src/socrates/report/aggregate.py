@@ -79,7 +79,9 @@ def results_of(label: str, runs: Sequence[RunData], failures: Sequence[Failure] 
     """
     failed = {failure.seed for failure in failures}
     sound = [run for run in runs if run.experiment.seed not in failed]
+    failed_runs: list[RunData] = []
     if len(sound) >= max(1, len(failed)):
+        failed_runs = [run for run in runs if run.experiment.seed in failed]
         runs = sound
     else:
         failures = ()
@@ -104,6 +106,7 @@ def results_of(label: str, runs: Sequence[RunData], failures: Sequence[Failure] 
         experiment=first,
         runs=runs,
         failures=tuple(failures),
+        failed_runs=failed_runs,
     )
 
 

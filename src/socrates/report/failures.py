@@ -1,7 +1,7 @@
 """Failed runs: recognised by themselves or against their siblings, named, and left out of means.
 
 A run has failed if it collapsed, or if its training accuracy ended far below that of its siblings:
-by more than 5 points, and by more than 6 robust standard deviations of the siblings. Siblings are
+by more than 5 points, and by more than 7 robust standard deviations of the siblings. Siblings are
 the other seeds of the method if there are two or more, else all other runs of the setting.
 docs/statistics.md says how often sound runs are taken for failed ones.
 """
@@ -22,7 +22,7 @@ from .vocabulary import METRICS, USUAL_READING
 
 FEWEST_SIBLINGS = 2
 FAR_POINTS = 5.0  # of training accuracy below the median of the siblings
-FAR_DEVIATIONS = 6.0  # robust standard deviations of the siblings
+FAR_DEVIATIONS = 7.0  # robust standard deviations of the siblings
 LEAST_DEVIATION = 0.5  # points that siblings always count as varying by
 ROBUST = 1.4826  # from the median absolute deviation to the standard deviation
 CURVES = ("train_accuracy", "val_accuracy")  # the first one that was recorded is judged

@@ -51,8 +51,6 @@ def with_idle(note: str | None, settings: Settings) -> str | None:
         setting = heading if several else ""
         for results in members:
             for words, count in idle(results).items():
-                if words == UNKNOWN and results.method.name.endswith(":no-unknown"):
-                    continue  # it has none, as its name says
                 label = _label_with_place(results, setting, count)
                 idle_labels.setdefault(words, []).append(label)
         place = f" ({setting})" if setting else ""

@@ -81,7 +81,8 @@ def runs_table(settings: Settings) -> Table:
     rows: list[TableRow] = []
     for heading, members in settings.items():
         for results in members:
-            for run in results.runs:
+            reasons = {failure.seed: failure.reason for failure in results.failures}
+            for run in (*results.runs, *results.failed_runs):
                 values = run.evaluation.values("none", "test", USUAL_READING)
                 cells = (
                     heading,
@@ -89,12 +90,12 @@ def runs_table(settings: Settings) -> Table:
                     str(run.experiment.seed),
                     Cell(run.curves["epoch"][-1], form=".0f"),
                     *(cell_of(spec, values.get(spec.name, math.nan)) for spec in specs),
-                    run.collapsed or "",
+                    run.collapsed or reasons.get(run.experiment.seed, ""),
                     Cell(run.seconds, form=".1f"),
                 )
                 rows.append(TableRow((run.directory.name,), cells))
     metrics = [spec.head for spec in specs]
-    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *metrics, "Collapsed", "Seconds")
+    heads = ("Run", "Setting", "Method", "Seed", "Epochs", *metrics, "Failed", "Seconds")
     return Table("runs", "Runs", heads, tuple(rows), (RUN_NOTE,))
 
 

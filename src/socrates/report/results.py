@@ -53,6 +53,7 @@ class Results:
     experiment: Experiment | None = None  # of the first run, if there were runs
     runs: Sequence[Any] = ()
     failures: Sequence[Failure] = ()  # runs that are not among the seeds
+    failed_runs: Sequence[Any] = ()  # the same runs, as `runs` has the others
     opened_rows: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -73,10 +74,10 @@ class Results:
 
     @property
     def collapse_count(self) -> str:
-        """Return how many runs collapsed, as '2 of 5 runs'; empty if none did."""
-        if not self.collapses:
-            return ""
-        return f"{len(self.collapses)} of {counted(len(self.seeds), 'run')}"
+        """Return how many runs collapsed or failed, as '2 of 5 runs'; empty if none did."""
+        count = len(self.collapses) + len(self.failures)
+        total = len(self.seeds) + len(self.failures)
+        return f"{count} of {counted(total, 'run')}" if count else ""
 
     @property
     def collapse_reasons(self) -> str:

@@ -153,7 +153,7 @@ def prefixes(headings: Iterable[str]) -> list[str]:
 def note_of(roots: Iterable[Path | str]) -> str | None:
     """Return what must be said of the runs in the folders: the texts of their `note.txt`."""
     paths = [Path(folder) / NOTE for folder in roots]
-    notes = [path.read_text().strip() for path in paths if path.is_file()]
+    notes = [path.read_text(encoding="utf-8").strip() for path in paths if path.is_file()]
     return " ".join(dict.fromkeys(notes)) or None
 
 

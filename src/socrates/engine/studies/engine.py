@@ -2,13 +2,14 @@
 
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from socrates.engine.events import EpochDone, Event, Finished, Started
+from socrates.engine.events import EpochDone, Event, Finished, Started, Warned
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Part
 from socrates.files import FOR_USERS, reason_of
@@ -70,9 +71,19 @@ def exit_by_signal(number: int, _: object) -> None:
 def train_and_report(
     experiment: Experiment, engine: EngineOptions, send: Callable[[Event], None]
 ) -> None:
-    """Train one run of an engine in one thread, and send its events, epochs not too often."""
+    """Train one run of an engine in one thread, and send its events, epochs not too often.
+
+    Warnings are events too. They wait for the end of the run: an event means that its data are
+    loaded, and other runs may start.
+    """
     torch.set_num_threads(1)
     last_sent = 0.0
+    messages: list[str] = []
+
+    def send_warnings() -> None:
+        for message in dict.fromkeys(messages):
+            send(Warned(experiment, message))
+        messages.clear()
 
     def tell(event: Event) -> None:
         nonlocal last_sent
@@ -83,17 +94,24 @@ def train_and_report(
             case Started():
                 send(event)
             case Finished():  # it was not whole when this process was started for it
+                send_warnings()
                 send(Finished(event.experiment, event.run))
 
-    train(
-        experiment,
-        engine.out,
-        data_root=engine.data_root,
-        accelerator=engine.accelerator,
-        keep_weights=engine.keep_weights,
-        on_nan="collapse",
-        tell=tell,
-    )
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: messages.append(str(message))
+        try:
+            train(
+                experiment,
+                engine.out,
+                data_root=engine.data_root,
+                accelerator=engine.accelerator,
+                keep_weights=engine.keep_weights,
+                on_nan="collapse",
+                tell=tell,
+            )
+        except Exception:
+            send_warnings()
+            raise
 
 
 def reason_with_place(error: Exception) -> str:

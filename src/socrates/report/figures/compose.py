@@ -1,6 +1,7 @@
 """What all figures share in matplotlib: panels, one legend, a caption, and their files."""
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ USUAL_WIDTH: Width = "full"
 NARROWEST = 1.25  # inches of a panel; below it, fewer stand in a row
 NARROWEST_BESIDE = 2.2  # inches of a panel that leaves the legend room beside it
 HIGHEST = 3.4  # inches of a panel, however wide
+# How much larger thin marks must be to look as large as a circle, and full ones smaller.
+LOOKS_SMALLER = {"*": 1.6, "P": 1.2, "X": 1.2, "s": 0.92, "D": 0.88}
 SMALL = 7  # points, of all but the labels of axes
 INCHES_PER_LETTER = 0.05  # of small text
 INCHES_PER_LINE = 0.14
@@ -60,6 +63,7 @@ class Drawing:
     size: tuple[float, float] = SINGLE  # of a panel: how wide to how high
     shared: bool = False
     fixed: bool = False
+    legend_above: bool = False  # or beside, where there is room
 
     def columns_within(self, width: float) -> int:
         """Return how many panels stand in a row of a figure of this width."""
@@ -75,7 +79,7 @@ class Drawing:
 def compose(drawing: Drawing, width: Width = USUAL_WIDTH, note: str = "") -> Figure:
     """Return the figure of a drawing, exactly as wide as it will be printed.
 
-    `note` is a line at its foot.
+    `note` is a line at its foot, in short.
     """
     wide = WIDTHS[width]
     columns = drawing.columns_within(wide)
@@ -91,8 +95,8 @@ def compose(drawing: Drawing, width: Width = USUAL_WIDTH, note: str = "") -> Fig
     ]
     for axes in grid.flat[len(drawing.panels) :]:
         axes.set_visible(False)
-    beside, lines_above = _draw_legend(figure, handles, columns)
-    foot = _wrapped(note, 0.95 * wide / INCHES_PER_LETTER)
+    beside, lines_above = _draw_legend(figure, handles, columns, drawing.legend_above)
+    foot = _wrapped(short_note(note), 0.95 * wide / INCHES_PER_LETTER)
     if note:
         figure.supxlabel(foot, fontsize=SMALL, color=GREY)
     lines = rows * (2 + max(head.count("\n") for head in heads)) + 2
@@ -138,6 +142,20 @@ def lettered(drawing: Drawing, place: int) -> str:
     return f"({letter(place)}) {title}".strip()
 
 
+def short_note(note: str) -> str:
+    """Return what must stand in a figure itself of a note: its subject and its second sentence.
+
+    >>> short_note("Laptop scale: 300 images for more. These do not compare. Idle: CE, a part.")
+    'Laptop scale: these do not compare.'
+    """
+    sentences = re.split(r"(?<=[.!?]) ", note.strip())
+    kept = [sentence for sentence in sentences if sentence and not sentence.startswith("Idle: ")]
+    if len(kept) < 2:
+        return "".join(kept)
+    subject, colon, _ = kept[0].partition(": ")
+    return f"{subject}: {kept[1][0].lower()}{kept[1][1:]}" if colon else kept[0]
+
+
 def caption(drawing: Drawing, note: str = "") -> str:
     """Return what stands below the figure in a text: its title, its panels by letter, the note.
 
@@ -156,7 +174,7 @@ def write_drawing(
 ) -> list[Path]:
     """Write `name.pdf`, `name.png` and the caption `name.txt`; equal figures are equal files.
 
-    `note` is a line at the foot.
+    `note` is in the caption, and in short at the foot of the figure.
     """
     pdf, png, txt = (Path(folder) / f"{drawing.name}.{kind}" for kind in ("pdf", "png", "txt"))
     pdf.parent.mkdir(parents=True, exist_ok=True)
@@ -194,8 +212,10 @@ def _stands_for_all(handle: Any) -> bool:
     return isinstance(handle, Line2D) and handle.get_color() == GREY
 
 
-def _draw_legend(figure: Figure, handles: Handles, columns: int) -> tuple[float, int]:
-    """Draw a legend beside all axes if they stay wide enough, else above them.
+def _draw_legend(
+    figure: Figure, handles: Handles, columns: int, above: bool = False
+) -> tuple[float, int]:
+    """Draw a legend beside all axes if they stay wide enough, else, or if asked for, above them.
 
     Return its width if it stands beside, and its lines if it stands above.
     """
@@ -205,7 +225,7 @@ def _draw_legend(figure: Figure, handles: Handles, columns: int) -> tuple[float,
     longest = max(len(str(handle.get_label())) for handle in handles)
     entry = INCHES_PER_LETTER * longest + 0.45
     fits = INCHES_PER_LINE * len(handles) < high
-    beside = fits and (wide - entry) / columns >= NARROWEST_BESIDE
+    beside = not above and fits and (wide - entry) / columns >= NARROWEST_BESIDE
     across = 1 if beside else max(1, min(int(wide / entry), len(handles)))
     figure.legend(
         handles=handles,
@@ -218,6 +238,11 @@ def _draw_legend(figure: Figure, handles: Handles, columns: int) -> tuple[float,
     if beside:
         return entry, 0
     return 0.0, math.ceil(len(handles) / across)
+
+
+def mark_size(marker: str, size: float) -> float:
+    """Return the size at which a mark looks as large as a circle of this size."""
+    return size * LOOKS_SMALLER.get(marker, 1.0)
 
 
 def method_look(style: Style, collapsed: str = "", **line: Any) -> dict[str, Any]:
@@ -240,4 +265,5 @@ def line_handle(label: str, colour: str = GREY, **line: Any) -> Any:
 def method_handle(label: str, style: Style, collapsed: str = "", **line: Any) -> Any:
     """Return a method's entry in a legend, which says how many of its runs have collapsed."""
     text = f"{label} (collapsed: {collapsed})" if collapsed else label
-    return line_handle(text, **method_look(style, collapsed, markersize=5, **line))
+    size = mark_size(style.marker, 5)
+    return line_handle(text, **method_look(style, collapsed, markersize=size, **line))

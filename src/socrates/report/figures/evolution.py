@@ -1,6 +1,7 @@
 """The inside of the Socrates loss: mean penalty and mean target over the epochs."""
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 
 from ...palette import BLUE, INK, ORANGE, RED
@@ -13,7 +14,7 @@ from .curves import CurveLine, CurvePanel, curve_charts, draw_lines
 
 # The paper's colours, which stand for quantities here, not for methods.
 COLOURS = {"beta": ORANGE, "target": BLUE, "val_ece": RED, "error": INK}
-QUANTITIES = "β, t, ECE, error"  # all of them shares, 0 to 1
+QUANTITIES = "mean, 0 to 1"  # of each quantity of the legend
 
 
 def drawings(members: Members, look: Look) -> Iterator[Drawing]:
@@ -35,7 +36,7 @@ def charts(members: Members, look: Look) -> list[Chart]:
 def evolution_drawing(title: str, members: Members) -> Drawing:
     """Return one panel per label."""
     wide = 4.6 if len(members) == 1 else 2.4
-    panels = [Panel(results.label, draw_lines, evolution(results)) for results in members]
+    panels = [Panel(with_trained(results), draw_lines, evolution(results)) for results in members]
     return Drawing("evolution", title, panels, size=(wide, wide / 1.35), shared=True)
 
 
@@ -90,6 +91,18 @@ def evolution_grid(members: Members) -> dict[tuple[float, float], CurvePanel]:
         if has_both and is_plain and bands([results], "beta"):
             grid.setdefault(gamma_and_alpha(results), evolution(results))
     return dict(sorted(grid.items()))
+
+
+def with_trained(results: Results) -> str:
+    """Return the label of results, with the alpha of their runs where it is another one.
+
+    A small scale trains with an alpha of its own in place of the paper's, which the label has.
+    """
+    alpha = dict(results.method.options).get("alpha")
+    named = re.search(r"α ?= ?([\d.]+)", results.label)
+    if named is None or alpha is None or float(named[1]) == float(f"{float(alpha):.4g}"):
+        return results.label
+    return f"{results.label} (trained: α = {float(alpha):.4g})"
 
 
 def gamma_and_alpha(results: Results) -> tuple[float, float]:

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.transforms import offset_copy
 
 from socrates.plots.ink import FRONT_LABEL, draw_front
 from socrates.plots.labels import Note
@@ -15,7 +17,15 @@ from ..style import Look
 from ..vocabulary import SPLITS, USUAL_READING
 from ..words import capitalised, first_of
 from .chart import Chart, Json, bars, by_reading, mark, scatter, silent_line
-from .compose import Drawing, Handles, Panel, line_handle, method_handle, method_look
+from .compose import (
+    Drawing,
+    Handles,
+    Panel,
+    line_handle,
+    mark_size,
+    method_handle,
+    method_look,
+)
 from .paths import draw_paths, epoch_paths, path_figure, paths_in_words, settle, usual_step
 from .plane import Plane, Trail, draw_frame, note_sides, plane_figure, plane_of
 
@@ -123,6 +133,7 @@ def draw_points(axes: Axes, plane: Plane) -> Handles:
     for point in crossed:
         _draw_cross(axes, point, faded(plane.look[point.label].colour))
     handles: Handles = []
+    hidden = hidden_by(drawn)
     for point in drawn:
         style = plane.look[point.label]
         bad = plane.collapsed.get(point.label, "")
@@ -131,20 +142,53 @@ def draw_points(axes: Axes, plane: Plane) -> Handles:
             point.error,
             point.ece,
             style.marker,
-            markersize=3.5,
+            markersize=mark_size(style.marker, 3.5),
             color=faded(style.colour),
             markeredgewidth=0,
         )
-        edge = {} if bad else {"markeredgecolor": "white"}
-        mean = method_look(style, bad, linestyle="none", markersize=7.5, zorder=3, **edge)
+        edge: dict[str, Any] = {} if bad else {"markeredgecolor": "white"}
+        if point.label in hidden:  # a little aside, as it would lie under another mark
+            edge["transform"] = _aside(axes)
+        size = mark_size(style.marker, 7.5)
+        mean = method_look(style, bad, linestyle="none", markersize=size, zorder=3, **edge)
         axes.plot(*point.end, **mean)
     draw_frame(axes, plane)
+    remarks = [axes.get_title()]
+    if hidden:
+        pairs = ", ".join(f"{label} as {other}" for label, other in hidden.items())
+        remarks.append(f"same place, drawn aside: {pairs}")
+    if len(drawn) > MOST_CROSSED:
+        remarks.append(f"without 95% crosses, as there are more than {MOST_CROSSED} methods")
+    axes.set_title("; ".join(filter(None, remarks)))
     if crossed:
         words = "95% of the mean"
         handles.append(line_handle(words, marker="+", markersize=7, linestyle="none"))
     if stairs:
         handles.append(line_handle(FRONT_LABEL, INK, linewidth=1))
     return handles
+
+
+def hidden_by(points: Sequence[Trail]) -> dict[str, str]:
+    """Return which means lie where an earlier one does, to a hundredth of a point.
+
+    >>> one = Trail("CE", np.array([5.0]), np.array([2.0]), (5.0, 2.0))
+    >>> hidden_by([one, Trail("CCL-SC", one.error, one.ece, (5.001, 2.0))])
+    {'CCL-SC': 'CE'}
+    """
+    first: dict[tuple[float, float], str] = {}
+    hidden: dict[str, str] = {}
+    for point in points:
+        place = (round(point.end[0], 2), round(point.end[1], 2))
+        other = first.setdefault(place, point.label)
+        if other != point.label:
+            hidden[point.label] = other
+    return hidden
+
+
+def _aside(axes: Axes) -> Any:
+    """Return the transform of marks that lie a little aside of their place."""
+    whole: Any = axes.figure
+    return offset_copy(axes.transData, whole, x=5, y=-5, units="points")
 
 
 def _has_cross(point: Trail, plane: Plane) -> bool:

@@ -42,6 +42,8 @@ from .compose import Drawing, Handles, Panel, line_handle, method_handle, method
 
 BAND = "#80808030"
 FEW = 10  # predictions of a bin in one run, below which it is drawn hollow
+PANELS_PER_FILE = 6  # more fit no page
+PANELS_PER_ROW = 3
 NO_LOGITS = "no logits to read"
 HOVER = (
     "confidence %{customdata[0]:.1%}<br>accuracy %{customdata[1]:.1%}"
@@ -59,15 +61,20 @@ class Diagram(NamedTuple):
 
 
 def drawings(members: Members, look: Look) -> Iterator[Drawing]:
-    """Yield the diagrams of all methods, side by side, if any logits can be read."""
+    """Yield the diagrams of all methods, six to a file, if any logits can be read."""
     diagrams = [
         Diagram(reliability_of(results), look[results.label], results.collapse_count)
         for results in members
     ]
-    if any(diagram.data.runs for diagram in diagrams):
-        panels = [Panel(diagram.data.label, draw_diagram, diagram) for diagram in diagrams]
-        words = "reliability on the test set"
-        yield Drawing("reliability", words, panels, size=(2.15, 2.55), shared=True)
+    if not any(diagram.data.runs for diagram in diagrams):
+        return
+    words = "reliability on the test set; ECE and its floor in percent"
+    for first in range(0, len(diagrams), PANELS_PER_FILE):
+        page = diagrams[first : first + PANELS_PER_FILE]
+        panels = [Panel(diagram.data.label, draw_diagram, diagram) for diagram in page]
+        number = first // PANELS_PER_FILE + 1
+        name = "reliability" if number == 1 else f"reliability-{number}"
+        yield Drawing(name, words, panels, PANELS_PER_ROW, (2.15, 2.3), shared=True)
 
 
 def charts(members: Members, look: Look) -> list[Chart]:
@@ -105,14 +112,13 @@ def draw_diagram(axes: Axes, diagram: Diagram) -> Handles:
     ink.draw_reliability(axes, data, diagram.style.colour)
     if not data.runs:
         axes.text(0.5, 0.5, NO_LOGITS, ha="center", va="center", fontsize=7.5, color=GREY)
-    gap = gap_in_words(data).replace(", ", ",\n")  # panels are narrow
     collapsed = f"collapsed: {diagram.collapsed}" if diagram.collapsed else ""
-    words = filter(None, (ece_in_words(data), gap, collapsed))
-    axes.set_title("\n".join(words), color=RED if collapsed else GREY)
+    measured = ece_in_words(data).replace("%", "").replace(" ", "\u00a0")  # on one line
+    axes.set_title("\n".join(filter(None, (measured, collapsed))), color=RED if collapsed else GREY)
     return [
-        Patch(color=GREY, alpha=0.35, label="accuracy"),
+        line_handle(ink.SMOOTH_LABEL, linewidth=1.4),
         line_handle("calibrated", linewidth=1, linestyle=DASHES["dash"]),
-        line_handle(ink.CHANCE_LABEL, linewidth=3.2, alpha=0.45),
+        Patch(color=GREY, alpha=0.2, label=ink.CHANCE_LABEL),
         Patch(color=GREY, alpha=0.8, label=ink.CONFIDENCES_LABEL),
     ]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...palette import BLUE, INK, VERMILION
+from ...palette import BLUE, PURPLE, VERMILION
 from ..results import Members, Results, bands
 from ..style import Look, Style
 from ..vocabulary import CURVES
@@ -81,19 +81,29 @@ def unused_in_words(members: Members) -> str:
 
 
 def unknown_drawing(name: str, title: str, members: Members) -> Drawing:
-    """Return a column of three panels per label."""
+    """Return a column of three panels per label; of two if "unknown" is never the answer."""
     wide = 4.8 if len(members) == 1 else 2.9
     columns = {results.label: [*unknown_behaviour(results)] for results in members}
+    tops = [
+        float(np.nanmax(line.band.mean, initial=0.0))
+        for column in columns.values()
+        for line in column[2].lines
+    ]
+    answered = max(tops, default=0.0) > 0
+    if not answered:
+        title = "; ".join(filter(None, (title, "“unknown” is never the answer")))
     top = max(column[2].limits[1] or 0.0 for column in columns.values())
     for column in columns.values():
         # One scale for the row, which holds all of them.
         column[2] = replace(column[2], limits=(-0.02 * top, top))
     panels = [
         Panel("" if row else label, draw_lines, column[row])
-        for row in range(3)
+        for row in range(3 if answered else 2)
         for label, column in columns.items()
     ]
-    return Drawing(name, title, panels, len(members), (wide, 2.1), shared=True, fixed=True)
+    size = (wide, 2.1)
+    columns_fixed = {"shared": True, "fixed": True, "legend_above": True}
+    return Drawing(name, title, panels, len(members), size, **columns_fixed)
 
 
 def unknown_behaviour(results: Results) -> tuple[CurvePanel, CurvePanel, CurvePanel]:
@@ -106,14 +116,14 @@ def unknown_behaviour(results: Results) -> tuple[CurvePanel, CurvePanel, CurvePa
         for band in bands([results], f"confidence_{known}{answer}")
     ]
     shares = [
-        CurveLine(band, Style(INK), "answer is unknown")
+        CurveLine(band, Style(PURPLE, "dashdot"), "answer is unknown")
         for band in bands([results], "unknown_share")
     ]
     top = max([0.01, *(1.05 * float(np.nanmax(line.band.high)) for line in shares)])
     return (
-        CurvePanel(errors, "ECE, error"),
+        CurvePanel(errors, "ECE and error, 0 to 1"),
         CurvePanel(confidences, "mean confidence", (-0.02, 1.02)),
-        CurvePanel(shares, "unknown answers", (-0.02 * top, top)),
+        CurvePanel(shares, "share of answers", (-0.02 * top, top)),
     )
 
 
