@@ -31,6 +31,7 @@ from socrates.report.figures.compose import (
     write_drawing,
 )
 from socrates.report.figures.plane import Plane, Trail, plane_of
+from socrates.report.page import TEACHING
 from socrates.report.results import Band, Results, bands
 from socrates.report.selection import first_shown
 from socrates.report.study_page import page_data
@@ -869,4 +870,4 @@ def test_answers_that_are_unknown_look_unlike_errors():
 
 
 def test_no_caption_ranks_methods_by_overlap():
-    assert not [words for words in chart.CAPTIONS.values() if "overlap" in words]
+    assert not [words for words in TEACHING.values() if "overlap" in words]
