@@ -91,7 +91,9 @@ def test_what_was_trained_as_two_and_is_one_is_said():
             ("β again", first, losses),
         )
     ]
-    assert with_idle(None, {"digits": made}) == "Idle: what sets β and β known apart."
+    assert with_idle(None, {"digits": made}) == (
+        "β and β known trained alike: what sets them apart was idle."
+    )
 
 
 def set_idle(directory, **values):

@@ -20,7 +20,7 @@ from socrates.plots.diagram import chance_band
 from socrates.records import Evaluation
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.answer import answer
-from socrates.report.figures import FIGURES, chart, curves, evolution, pareto, scaling, unknown
+from socrates.report.figures import FIGURES, curves, evolution, pareto, scaling, unknown
 from socrates.report.figures import reliability as diagrams
 from socrates.report.figures.compose import (
     WIDTHS,
@@ -31,8 +31,10 @@ from socrates.report.figures.compose import (
     write_drawing,
 )
 from socrates.report.figures.plane import Plane, Trail, plane_of
-from socrates.report.page import page_data
+from socrates.report.page import TEACHING
 from socrates.report.results import Band, Results, bands
+from socrates.report.selection import first_shown
+from socrates.report.study_page import page_data
 from socrates.report.style import Style, styles
 from socrates.report.vocabulary import READINGS
 from socrates.report.write import prefixes, write_figures
@@ -691,7 +693,7 @@ def test_many_paths_have_their_names_beside_them_and_the_legend_says_which_epoch
 
 
 def charts_of(members):
-    found = styles({one.label: one.method for one in members}, chart.first_shown(members))
+    found = styles({one.label: one.method for one in members}, first_shown(members))
     return {
         made.name: made for figure in FIGURES.values() for made in figure.charts(members, found)
     }
@@ -701,29 +703,16 @@ def traces(made, role):
     return [trace for trace in made.figures["answer"]["data"] if trace.get("role") == role]
 
 
-def test_every_chart_says_what_to_look_for_and_what_is_seen(tmp_path):
+def test_every_chart_says_what_is_seen(tmp_path):
     (members,) = make_settings(tmp_path).values()
     found = charts_of(members)
     assert {"paths", "final", "scaling", "train_loss", "val_ece", "beta", "reliability-0"} <= set(
         found
     )
     for made in found.values():
-        assert made.captions["answer"], made.name
         assert any(letter.isdigit() for letter in made.summary), made.name
         assert "nan" not in made.summary, made.name
         assert len(made.summary) < 900, made.name
-
-
-def test_of_many_methods_the_best_and_the_references_are_shown_first():
-    many = [
-        results("focal", f"Focal {k}", gamma=float(k), numbers=[(0.9 + k / 1000, 0.1 + k / 100)])
-        for k in range(10)
-    ]
-    many += [results("ce", numbers=[(0.9, 0.5)]), results("sat", numbers=[None])]
-    many += [results("socrates", numbers=[(0.9, 0.01)], collapses={1: "it did"}, label="bad")]
-    assert chart.first_shown(many) == {*(f"Focal {k}" for k in (0, 1, 2, 7, 8, 9)), "CE", "bad"}
-    assert chart.first_shown(many[2:10]) == {f"Focal {k}" for k in range(2, 10)}
-    assert chart.first_shown([]) == set()
 
 
 def test_the_ends_have_a_cross_and_a_staircase_that_the_collapsed_do_not_stretch():
@@ -881,4 +870,4 @@ def test_answers_that_are_unknown_look_unlike_errors():
 
 
 def test_no_caption_ranks_methods_by_overlap():
-    assert not [words for words in chart.CAPTIONS.values() if "overlap" in words]
+    assert not [words for words in TEACHING.values() if "overlap" in words]

@@ -87,12 +87,20 @@ def write_report(
     progress("drawing figures")
     files += write_figures(settings, out / "figures", root_note, width)
     progress("writing the page")
-    from .page import page_data, write_page
+    from .page import write_page
+    from .study_page import page_data
 
     page = out / "index.html"
     links = [path.relative_to(out).as_posix() for path in files if path.suffix != ".txt"]
     answers = answers_of(settings)
-    data = page_data(settings, answers, skipped, command=command, files=links)
+    data = page_data(
+        settings,
+        answers,
+        skipped,
+        command=command,
+        files=links,
+        counted_settings=group_runs(runs, count_failed=True),
+    )
     write_page(page, data, title, note)
     return Written(page, (page, *files), len(runs), tuple(skipped), answers)
 

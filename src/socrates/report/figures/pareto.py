@@ -16,7 +16,7 @@ from ..results import Members
 from ..style import Look
 from ..vocabulary import SPLITS, USUAL_READING
 from ..words import capitalised, first_of
-from .chart import CAPTIONS, Chart, Json, bars, by_reading, mark, scatter, silent_line
+from .chart import Chart, Json, bars, by_reading, mark, scatter, silent_line
 from .compose import (
     Drawing,
     Handles,
@@ -89,7 +89,7 @@ def _chart(
     for reading, plane in planes.items():
         figures[reading] = figure_of(plane)
         outside = plane.outside()
-        captions[reading] = CAPTIONS[name] + (f" {capitalised(outside)}." if outside else "")
+        captions[reading] = f"{capitalised(outside)}." if outside else ""
     return Chart(name, title, figures, captions, summary=summary)
 
 
