@@ -11,6 +11,7 @@ from . import conformal
 from .binning import BinStats
 from .calibration import Reliability, ada_ece, cw_ece, debiased_ece, ece, mce, reliability
 from .calibration_test import CalibrationTest, calibration_test
+from .chance import Excess, ExcessDifference, compare_excess, excess
 from .decomposition import Corp, Decomposition, corp, decompose
 from .direction import Direction, direction, top_k
 from .meter import CalibrationMeter

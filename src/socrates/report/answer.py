@@ -7,7 +7,9 @@ forest plot.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -70,13 +72,103 @@ class AnswerLine:
 
 
 @dataclass(frozen=True)
+class Point:
+    """A mean over seeds in percent, its 95% interval, and the value of each seed.
+
+    The interval of a share stays between 0 and 100; it is NaN where there is only one seed.
+    """
+
+    mean: float
+    low: float
+    high: float
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FloorBand:
+    """The ECE that a perfectly calibrated model measures by chance, in percent.
+
+    `mean` is that of many such models; 95 of 100 of them measure less than `high`.
+    """
+
+    mean: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed, recognised by itself or against its siblings, and why.
+
+    `epoch` is the one in which it went wrong, as far as its records show; `accuracy` is that of
+    the test data, in percent.
+    """
+
+    label: str
+    seed: int
+    epoch: int | None
+    reason: str
+    accuracy: float
+    directory: Path | None = None
+
+
+Standing = Literal["best", "with the best", "worse", "unranked"]
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """A method: as trained and after a scaler, its accuracy, its floor, its failed runs.
+
+    `results` are without failed seeds. `standing` is that of the calibration as trained: the best
+    alone, not to be told from the lowest mean, surely worse than another, or not ranked.
+    """
+
+    label: str
+    results: Results
+    trained: Point
+    scaled: Point | None
+    scaler: str
+    accuracy: Point
+    floor: FloorBand
+    failures: tuple[Failure, ...] = ()
+    standing: Standing = "unranked"
+
+    @property
+    def num_seeds(self) -> int:
+        """Return how many seeds the means are of."""
+        return len(self.results.seeds)
+
+    @property
+    def num_runs(self) -> int:
+        """Return how many seeds were trained, with those that failed."""
+        return len(self.results.seeds) + len(self.failures)
+
+
+Case = Literal[
+    "nothing",
+    "failed",
+    "one run",
+    "one method",
+    "few seeds",
+    "winner",
+    "floor",
+    "losers",
+    "undecided",
+    "tune",
+    "files",
+]
+
+
+@dataclass(frozen=True)
 class Answer:
-    """What is said first: a headline, up to three sentences, the lines by ECE, and a verdict."""
+    """What is said first: a headline, at most two sentences, failures, rows, and small print."""
 
     headline: str
     sentences: tuple[str, ...]
     lines: tuple[AnswerLine, ...]
     verdict: str
+    failures: tuple[Failure, ...] = ()
+    rows: tuple[AnswerRow, ...] = ()
+    case: Case = "undecided"
 
 
 def answer(members: Members) -> Answer:
@@ -91,10 +183,43 @@ def answer(members: Members) -> Answer:
         reasons = [f"{line.label}: {line.collapsed}." for line in lines if line.scaler == "none"]
         headline = "Every method collapsed." if lines else "There is nothing to compare."
         verdict = "No number here says anything about calibration."
-        return Answer(headline, tuple(reasons[:FEW]), lines, verdict)
+        return Answer(headline, tuple(reasons[:FEW]), lines, verdict, rows=rows_of(members))
     sentences = [_calibration(sound), _training(sound), _accuracy(sound)]
     headline, verdict = _headline_and_verdict(sound)
-    return Answer(headline, tuple(filter(None, sentences)), lines, verdict)
+    said = tuple(filter(None, sentences))
+    return Answer(headline, said, lines, verdict, rows=rows_of(members))
+
+
+def rows_of(members: Members) -> tuple[AnswerRow, ...]:
+    """Return one row per method, the lowest ECE as trained first.
+
+    >>> rows_of([])
+    ()
+    """
+    rows = [_answer_row(results) for results in members]
+    rows.sort(key=lambda row: (row.standing == "unranked", row.trained.mean))
+    return tuple(rows)
+
+
+def _answer_row(results: Results) -> AnswerRow:
+    floor = mean_interval(results.values(FLOOR.name) * FLOOR.factor)[0]
+    scaled = _point(results, ECE, "temperature")
+    return AnswerRow(
+        results.label,
+        results,
+        _point(results, ECE),
+        None if math.isnan(scaled.mean) else scaled,
+        "temperature",
+        _point(results, ACCURACY),
+        FloorBand(floor, CHANCE * floor),
+        standing="unranked" if results.collapses else "with the best",
+    )
+
+
+def _point(results: Results, spec: Metric, scaler: str = "none") -> Point:
+    by_seed = results.by_seed(spec, scaler)
+    mean, low, high, _ = mean_interval(np.array([*by_seed.values()]))
+    return Point(mean, max(low, 0.0), min(high, 100.0), by_seed)
 
 
 def answer_scalers() -> list[str]:
