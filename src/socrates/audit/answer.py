@@ -102,8 +102,8 @@ def stated_and_right(judged: Judgement) -> str:
     over = 100 * judged.direction.over
     under = 100 * judged.direction.under
     return (
-        f"{sentence}, but it is too sure by {over:.1f} points where it is too sure, and by "
-        f"{under:.1f} points not sure enough elsewhere."
+        f"{sentence}; {over:.1f} points of its calibration error come from being too sure, "
+        f"{under:.1f} from not being sure enough."
     )
 
 
@@ -130,14 +130,15 @@ def chance_words(floor: float, floor_95: float, p: float) -> str:
 def scaler_words(judged: Judgement) -> str:
     """Say whether a scaler mends the file, judged on rows that it was not fitted on."""
     recalibrated = judged.recalibrated
-    if recalibrated.reason:
-        return f"No scaler was tried: {recalibrated.reason}."
+    if recalibrated.untried:
+        return f"No scaler was tried: {recalibrated.untried}."
     if recalibrated.winner == "none":
         mends = "is needed" if judged.passes else "mends it"
         return f"No scaler {mends}: none is clearly better on rows that it was not fitted on."
     before = recalibrated.before
     after = recalibrated.after
-    is_mended = recalibrated.p_value >= LEVEL
+    remaining = recalibrated.remaining
+    is_mended = remaining.p_value >= LEVEL
     does = "mends it" if is_mended else "helps, but does not mend it"
     if judged.passes:
         does = "still lowers its NLL"
@@ -146,8 +147,8 @@ def scaler_words(judged: Judgement) -> str:
     sentence += f"{share(after['ece'])} and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
     if share(before["accuracy"]) != share(after["accuracy"]):
         sentence += f", the accuracy from {share(before['accuracy'])} to {share(after['accuracy'])}"
-    remains = chance_words(recalibrated.floor, recalibrated.floor_95, recalibrated.p_value)
-    return f"{sentence}; {remains}."
+    chance = chance_words(remaining.floor, remaining.floor_95, remaining.p_value)
+    return f"{sentence}; {chance}."
 
 
 def certificate_words(judged: Judgement) -> str:

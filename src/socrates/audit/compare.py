@@ -15,14 +15,16 @@ from statistics import NormalDist
 
 import numpy as np
 
+from socrates import metrics, scaling
 from socrates.arrays.entries import open_samples
 from socrates.arrays.open import Array
 from socrates.metrics.scoring import brier_per_row, nll_per_row
+from socrates.metrics.uncertainty import Z
 from socrates.report.vocabulary import METRICS
 from socrates.scaling import Scaler
 
 from .judge import LEVEL, Judgement
-from .recalibrate import held_out_rows
+from .recalibrate import fit_copy, halves, most_rows
 from .rows import JudgedRows
 
 # A choice between files looks at two numbers, accuracy and NLL after scaling.
@@ -86,7 +88,12 @@ class FileDifference:
 
 def contender_of(judged: Judgement) -> Contender:
     """Return a judged file as it is compared with others."""
-    held_out, scaler = held_out_rows(judged.sample, judged.recalibrated.winner)
+    fit, held_out = halves(judged.sample)
+    winner = judged.recalibrated.winner
+    scaler = None
+    if winner != "none" and not judged.sample.of_confidence:
+        candidates = scaling.candidates(judged.sample.values.shape[1], judged.sample.has_unknown)
+        scaler = fit_copy(candidates[winner], fit.take(slice(most_rows(judged.sample))))
     return Contender(
         label=judged.label,
         rows=judged.sample,
@@ -289,3 +296,12 @@ def difference_of_means(
     value = float(share @ per_row)
     reach = z * math.sqrt(float(share**2 @ (per_row - value) ** 2))
     return value, value - reach, value + reach
+
+
+def difference_of_ece(
+    rows: JudgedRows, reference: JudgedRows, num_files: int
+) -> tuple[float, float, float]:
+    """Return the difference of the calibration errors less chance, with the family's interval."""
+    found = metrics.compare_excess(rows.top(), reference.top(), num_bins=rows.num_bins)
+    reach = (found.high - found.value) * family_z(num_files) / Z
+    return found.value, found.value - reach, found.value + reach
