@@ -16,8 +16,9 @@ from socrates.scaling import (
     TemperatureScaling,
     VectorScaling,
     best,
+    candidates,
 )
-from socrates.scaling.best import Trial
+from socrates.scaling.choice import Attempt, choose
 
 
 def test_temperature_is_kept_where_nothing_is_clearly_better():
@@ -33,7 +34,7 @@ def test_temperature_is_kept_where_nothing_is_clearly_better():
         "structured diagonal",
         "ensemble",
     ]
-    assert not any(trial.clear for trial in found.table)
+    assert "temperature" in found.reason or "lowest" in found.reason
 
 
 def test_structured_scaling_wins_where_columns_leak():
@@ -119,11 +120,60 @@ def test_differences_by_hand():
     assert vector.seconds > 0
 
 
-def test_clearly_means_two_standard_errors():
-    assert Trial("a", 1.0, -0.021, 0.01, 0.0).clear
-    assert not Trial("a", 1.0, -0.019, 0.01, 0.0).clear
-    assert not Trial("a", 1.0, 0.0, 0.0, 0.0).clear
-    assert not Trial("a", math.nan, math.nan, math.nan, 0.0, "why").clear
+def rows_of(nll, right=None, simplicity=1.0):
+    correct = None if right is None else torch.tensor(right).bool()
+    return Attempt(simplicity, torch.tensor(nll, dtype=torch.float64), correct)
+
+
+def test_the_simplest_within_one_standard_error_of_the_lowest_is_taken():
+    # mean differences to "c" of 0.02, with standard errors of 0.0231 and 0
+    lowest = rows_of([0.1, 0.2, 0.3, 0.4], simplicity=9)
+    near = rows_of([0.16, 0.2, 0.25, 0.47], simplicity=1)
+    far = rows_of([0.12, 0.22, 0.32, 0.42], simplicity=0)
+    choice = choose({"far": far, "near": near, "lowest": lowest})
+    assert choice.name == "near"
+    assert "lowest, 0.250" in choice.reason
+    assert choose({"far": far, "lowest": lowest}).name == "lowest"
+    assert choose({"same": far, "twin": far._replace(simplicity=2.0)}).name == "same"
+
+
+def test_what_loses_accuracy_is_not_taken():
+    right = [1] * 8 + [0] * 2
+    first = rows_of([0.5] * 10, right, 0)
+    worse = [0] * 4 + [1] * 4 + [0] * 2  # 4 of 10 lost: more than one standard error
+    swapped = [0, *right[1:8], 1, 0]  # one lost, one won
+    losing = choose({"first": first, "other": rows_of([0.4] * 10, worse)})
+    assert losing.name == "first"
+    assert "other" in losing.reason
+    assert "40.0 points" in losing.reason
+    assert choose({"first": first, "other": rows_of([0.4] * 10, swapped)}).name == "other"
+
+
+def test_weights_decide():
+    first = rows_of([0.5, 0.5, 0.5, 0.5], simplicity=0)
+    other = rows_of([0.1, 0.1, 0.6, 0.62], simplicity=1)
+    attempts = {"first": first, "other": other}
+    assert choose(attempts, torch.tensor([1.0, 1.0, 0.01, 0.01])).name == "other"
+    assert choose(attempts, torch.tensor([0.01, 0.01, 1.0, 1.0])).name == "first"
+
+
+def test_failures_are_never_taken():
+    failed = rows_of([])._replace(failed="why")
+    assert choose({"a": rows_of([0.5, 0.4], simplicity=9), "b": failed}).name == "a"
+
+
+def test_the_fewer_numbers_the_simpler():
+    found = {name: scaler.num_fitted(2) for name, scaler in candidates(2).items()}
+    assert found == {
+        "temperature": 1,
+        "structured": 6,
+        "structured diagonal": 4,
+        "ensemble": 3,
+        "beta": 3,
+        "isotonic": math.inf,
+    }
+    assert ReadoutScaling().num_fitted(11) == 2
+    assert VectorScaling().num_fitted(10) == 20
 
 
 def test_candidates_that_fail_are_listed_with_the_reason():
@@ -134,7 +184,8 @@ def test_candidates_that_fail_are_listed_with_the_reason():
     assert "unknown" in found.table[2].failed
     printed = repr(found).splitlines()
     assert printed[0] == f"best: temperature, {found.scaler}"
-    assert printed[1].split() == [
+    assert printed[1] == f"why: {found.reason}"
+    assert printed[2].split() == [
         "candidate",
         "held-out",
         "NLL",
@@ -142,8 +193,8 @@ def test_candidates_that_fail_are_listed_with_the_reason():
         "temperature",
         "seconds",
     ]
-    assert printed[3].split()[:3] == ["beta", "failed:", "BetaScaling.fit"]
-    assert f"{found.table[3].difference:+.4f} +- {found.table[3].error:.4f}" in printed[5]
+    assert printed[4].split()[:3] == ["beta", "failed:", "BetaScaling.fit"]
+    assert f"{found.table[3].difference:+.4f} +- {found.table[3].error:.4f}" in printed[6]
 
 
 def test_a_candidate_that_breaks_does_not_stop_the_others():

@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from socrates import metrics, scaling
-from socrates.metrics import Decomposition
+from socrates.metrics import Decomposition, Direction
+from socrates.metrics.uncertainty import values_if_calibrated
 from socrates.scaling import FitReport, Scaler, TemperatureScaling
-from socrates.scaling.best import CLEARLY, Best
-from socrates.scaling.held_out import HeldOut
+from socrates.scaling.choice import CrossValidation, choose
+from socrates.scaling.held_out import HeldOut, open_held_out
 from socrates.scaling.scaler import Fit
 
 from .rows import JudgedRows
@@ -23,29 +25,57 @@ FEWEST_ROWS = 20  # of a half
 MOST_VALUES = 2**20
 FEWEST_FITTED = 5_000
 MOST_FITTED = 20_000
+NUM_FOLDS = 5  # of the cross-validation that decides which scaler to use
+NUM_DRAWS = 1000  # of labels, for the floor and the calibration test of the held-out half
 SCORES = ("nll", "brier")
+
+
+@dataclass(frozen=True)
+class HalfJudgement:
+    """How far the held-out half is from calibrated, as it is or under a scaler.
+
+    Args:
+        ece: its expected calibration error.
+        floor: the mean ECE of a calibrated model with these confidences.
+        floor_95: the ECE that a calibrated model stays below in 95% of such halves.
+        p_value: of its calibration test.
+        direction: whether it is over- or underconfident, and by how much.
+    """
+
+    ece: float
+    floor: float
+    floor_95: float
+    p_value: float
+    direction: Direction
 
 
 @dataclass(frozen=True)
 class Recalibration:
     """The held-out half of the rows before ("none") and after each scaler, and the one to use.
 
-    Which one to use is decided on the other half alone, so that the numbers are honest: it is
-    "none" unless the best scaler clearly lowers the NLL there.
+    Which one to use is decided by cross-validation on the other half, so that the numbers are
+    honest: the simplest within one standard error of the lowest NLL, "none" being the simplest of
+    all. The held-out half has a veto: nothing is used that raises its NLL.
 
     Args:
         numbers: the metrics of the held-out half by scaler.
         winner: the name of the scaler to use.
+        reason: why it is this one.
+        judged: how far the held-out half is from calibrated, for "none" and for the winner.
+        num_held_out: the number of rows in the held-out half.
         scaler: of this name, but fitted on rows of both halves.
         parts: the scores of the held-out half, split by the best scaler.
-        reason: why nothing was tried.
+        untried: why nothing was tried, empty if something was.
     """
 
     numbers: Mapping[str, Mapping[str, float]]
     winner: str = "none"
+    reason: str = ""
+    judged: Mapping[str, HalfJudgement] = field(default_factory=dict)
+    num_held_out: int = 0
     scaler: Scaler | None = None
     parts: Mapping[str, Decomposition] = field(default_factory=dict)
-    reason: str = ""
+    untried: str = ""
 
     @property
     def before(self) -> Mapping[str, float]:
@@ -57,6 +87,11 @@ class Recalibration:
         """Return the metrics of the held-out half under the scaler to use."""
         return self.numbers[self.winner]
 
+    @property
+    def remaining(self) -> HalfJudgement:
+        """Return how far the held-out half is from calibrated under the scaler to use."""
+        return self.judged[self.winner]
+
 
 def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibration:
     """Compare all scalers on held-out rows."""
@@ -64,37 +99,86 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibration:
     half = len(rows) // 2
     fit = rows.take(order[:half])
     held_out = rows.take(order[half:])
-    numbers = {"none": scores_of(held_out)}
-    if reason := _why_not(rows, fit):
-        return Recalibration(numbers, reason=reason)
+    result = Recalibration(
+        numbers={"none": scores_of(held_out)},
+        judged={"none": judge_half(held_out)},
+        num_held_out=len(held_out),
+    )
+    if untried := _why_not(rows, fit):
+        return replace(result, untried=untried)
     fit = fit.take(slice(most_rows(rows)))
     scalers = scaling.candidates(rows.values.shape[1], rows.has_unknown)
-    tried = {**scalers, "none": Unscaled()}
-    best = scaling.best(
-        fit.values,
-        fit.labels,
-        candidates=tried,
+    validation = cross_validation(fit)
+    attempts = {"none": validation.try_one(Unscaled())}
+    for name, scaler in scalers.items():
+        attempts[name] = validation.try_one(scaler)
+    fitted = {
+        name: fit_copy(scaler, fit) for name, scaler in scalers.items() if not attempts[name].failed
+    }
+    numbers = {name: scores_of(held_out, scaler) for name, scaler in fitted.items()}
+    weight = validation.data.weight
+    choice = choose(attempts, weight)
+    best = choose({name: attempts[name] for name in fitted}, weight).name
+    result = replace(
+        result,
+        numbers={**result.numbers, **numbers},
+        reason=choice.reason,
+        parts=parts_of(held_out, fitted[best]),
+    )
+    if choice.name == "none":
+        return result
+    before = result.before["nll"]
+    after = numbers[choice.name]["nll"]
+    if after >= before:
+        rise = f"it raises the NLL of the other half from {before:.3f} to {after:.3f}"
+        return replace(result, reason=f"{choice.name} has {choice.reason}, but {rise}")
+    return replace(
+        result,
+        winner=choice.name,
+        judged={**result.judged, choice.name: judge_half(held_out, fitted[choice.name])},
+        scaler=fit_copy(scalers[choice.name], rows.take(order[: most_rows(rows)])),
+    )
+
+
+def cross_validation(rows: JudgedRows) -> CrossValidation:
+    """Return the cross-validation of scalers on these rows, in their reading."""
+    data = open_held_out(
+        rows.values,
+        rows.labels,
+        "the audit",
         unknown_class=rows.has_unknown,
         from_probs=rows.from_probs,
+        sample_weight=rows.weight,
     )
-    for trial in best.table:
-        if trial.name in scalers and not trial.failed:
-            scaler = fit_copy(scalers[trial.name], fit)
-            numbers[trial.name] = scores_of(held_out, scaler)
-    parts = {
+    return CrossValidation(
+        data, NUM_FOLDS, rows.from_probs, rows.reading, answers=not rows.of_confidence
+    )
+
+
+def parts_of(held_out: JudgedRows, scaler: Scaler) -> dict[str, Decomposition]:
+    """Return the scores of the held-out half, split by a scaler."""
+    before = held_out.prediction()
+    after = held_out.prediction(scaler)
+    return {
         score: metrics.decompose(
-            score,
-            held_out.prediction(),
-            held_out.prediction(best.scaler),
-            held_out.labels,
-            sample_weight=held_out.weight,
+            score, before, after, held_out.labels, sample_weight=held_out.weight
         )
         for score in SCORES
     }
-    if not is_clearly_better(best) or (rows.has_unknown and not helps(tried[best.name], fit)):
-        return Recalibration(numbers, parts=parts)
-    scaler = fit_copy(tried[best.name], rows.take(order[: most_rows(rows)]))
-    return Recalibration(numbers, best.name, scaler, parts)
+
+
+def judge_half(rows: JudgedRows, scaler: Scaler | None = None) -> HalfJudgement:
+    """Return how far rows are from calibrated, as they are or scaled."""
+    top = rows.top(scaler)
+    ece = partial(metrics.ece, num_bins=rows.num_bins)
+    draws = values_if_calibrated(ece, top, NUM_DRAWS, 0, None, None)
+    return HalfJudgement(
+        ece=ece(top),
+        floor=float(draws.mean()),
+        floor_95=float(np.quantile(draws, 0.95)),
+        p_value=metrics.calibration_test(top, num_draws=NUM_DRAWS).p_value,
+        direction=metrics.direction(top, num_bins=rows.num_bins),
+    )
 
 
 def _why_not(rows: JudgedRows, fit: JudgedRows) -> str:
@@ -112,31 +196,12 @@ def _why_not(rows: JudgedRows, fit: JudgedRows) -> str:
 class Unscaled(TemperatureScaling):
     """Leave logits as they are, so that doing nothing is cross-validated beside the scalers."""
 
+    def num_fitted(self, columns: int) -> float:
+        """Return 0: nothing is simpler."""
+        return 0
+
     def _fit(self, data: HeldOut) -> Fit:
         return {"temperature": 1.0}, FitReport(len(data.labels), 0, 0.0, math.nan, math.nan), ""
-
-
-def is_clearly_better(best: Best) -> bool:
-    """Return whether the best scaler clearly beats none.
-
-    It must do so as clearly as another must beat temperature scaling to be chosen.
-    """
-    trials = {trial.name: trial for trial in best.table}
-    unscaled = trials["none"]
-    if best.name == "temperature":
-        return unscaled.difference > CLEARLY * unscaled.error
-    return trials[best.name].nll < unscaled.nll
-
-
-def helps(scaler: Scaler, rows: JudgedRows) -> bool:
-    """Return whether a scaler lowers the NLL in the reading of the rows.
-
-    Cross-validation reads all unknown by "spread".
-    """
-    fit = rows.take(slice(0, None, 2))
-    held_out = rows.take(slice(1, None, 2))
-    after = scores_of(held_out, fit_copy(scaler, fit))
-    return after["nll"] < scores_of(held_out)["nll"]
 
 
 def fit_copy(scaler: Scaler, rows: JudgedRows) -> Scaler:
@@ -147,6 +212,7 @@ def fit_copy(scaler: Scaler, rows: JudgedRows) -> Scaler:
         rows.labels,
         unknown_class=rows.has_unknown,
         from_probs=rows.from_probs,
+        sample_weight=rows.weight,
     )
 
 

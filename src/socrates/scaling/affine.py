@@ -81,6 +81,10 @@ class AffineScaling(Scaler):
         """Return A and the bias."""
         return self.get_buffer(self.linear), self.bias
 
+    def num_fitted(self, columns: int) -> float:
+        """Return the size of A and the bias."""
+        return columns * (columns + 1 if self.full else 2)
+
     def _fit(self, data: HeldOut) -> Fit:
         labels = data.labels
         refuse_one_class(labels, type(self).__name__)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import time
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import NamedTuple, cast
 
-import torch
 from torch import Tensor
 
 from socrates.arrays.content import Classes
 from socrates.arrays.open import ArrayLike
-from socrates.metrics.predictions import probabilities
+from socrates.metrics.predictions import Reading
 from socrates.scaling.affine import StructuredScaling
 from socrates.scaling.beta import BetaScaling
+from socrates.scaling.choice import Attempt, CrossValidation, choose
 from socrates.scaling.ensemble import EnsembleTemperatureScaling
-from socrates.scaling.held_out import HeldOut, mean, mean_and_error, open_held_out
+from socrates.scaling.held_out import mean, mean_and_error, open_held_out
 from socrates.scaling.isotonic import IsotonicScaling
 from socrates.scaling.outside import outside_scalers
 from socrates.scaling.readout import ReadoutScaling
@@ -28,8 +24,6 @@ from socrates.scaling.scaler import Scaler
 from socrates.scaling.temperature import TemperatureScaling
 
 REFERENCE = "temperature"
-# Standard errors by which temperature scaling must be beaten.
-CLEARLY = 2.0
 # Columns beyond which a full matrix takes minutes.
 MOST_COLUMNS = 256
 
@@ -48,11 +42,6 @@ class Trial(NamedTuple):
     seconds: float
     failed: str = ""
 
-    @property
-    def clear(self) -> bool:
-        """Return whether it is better than temperature scaling by more than two standard errors."""
-        return self.difference < -CLEARLY * self.error
-
     def __str__(self) -> str:
         if self.failed:
             return f"{self.name:<20} failed: {self.failed}"
@@ -62,12 +51,14 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Best:
-    """The winner, fitted on all rows, its name, and what was tried.
+    """The scaler to use, fitted on all rows, its name, what was tried, and why it is this one.
 
     >>> reference = Trial("temperature", 0.52, 0.0, 0.0, 0.01)
     >>> ensemble = Trial("ensemble", 0.51, -0.01, 0.007, 0.2)
-    >>> Best(TemperatureScaling(), "temperature", (reference, ensemble))
+    >>> reason = "the simplest within one standard error"
+    >>> Best(TemperatureScaling(), "temperature", (reference, ensemble), reason)
     best: temperature, TemperatureScaling(not fitted)
+    why: the simplest within one standard error
     candidate            held-out NLL   against temperature  seconds
     temperature                0.5200                           0.01
     ensemble                   0.5100   -0.0100 +- 0.0070       0.20
@@ -76,12 +67,14 @@ class Best:
     scaler: Scaler
     name: str
     table: tuple[Trial, ...]
+    reason: str = ""
 
     def __repr__(self) -> str:
         head = (
             f"{'candidate':<20} {'held-out NLL':>12}   {'against temperature':<20} {'seconds':>7}"
         )
-        return "\n".join([f"best: {self.name}, {self.scaler}", head, *map(str, self.table)])
+        first = f"best: {self.name}, {self.scaler}"
+        return "\n".join([first, f"why: {self.reason}", head, *map(str, self.table)])
 
 
 def best(
@@ -95,13 +88,14 @@ def best(
     sample_weight: ArrayLike | None = None,
     classes: Classes | None = None,
 ) -> Best:
-    """Choose the scaler with the least held-out NLL, and fit it on all rows.
+    """Choose the simplest scaler with nearly the lowest held-out NLL, and fit it on all rows.
 
-    It is temperature scaling unless that is clearly beaten. Each candidate is fitted `folds` times
-    on the other folds, where it chooses its own strength, and scored on the one left out. It is
-    clearly better where its mean NLL is below that of temperature scaling by more than two standard
-    errors of the difference, row by row. With an unknown class the NLL is that of its reading
-    "spread".
+    Each candidate is fitted `folds` times on the other folds, where it chooses its own strength,
+    and scored on the one left out. Of those within one standard error of the lowest mean NLL, the
+    one that fits the fewest numbers is taken. The standard error is that of the difference, row by
+    row. A candidate whose answers are right less often than those of temperature scaling, by more
+    than one standard error, is not taken. With an unknown class the NLL is that of its reading
+    "spread". The `reason` says how the choice came about.
 
     Args:
         logits: (N, C), or (N,) of class 1; probabilities with `from_probs`.
@@ -117,6 +111,7 @@ def best(
         sample_weight: (N,) how often each sample counts, by default once.
         classes: the names of the classes in the order of the columns.
 
+    >>> import torch
     >>> generator = torch.Generator().manual_seed(0)
     >>> logits = 3 * torch.randn(400, 3, generator=generator)
     >>> labels = torch.multinomial((logits / 2).softmax(dim=1), 1, generator=generator).squeeze(1)
@@ -140,17 +135,19 @@ def best(
             f"best needs at least 2 folds of at least 2 rows, got {num_rows} rows in {folds} "
             "folds: pass more held-out data, or use TemperatureScaling"
         )
-    validation = CrossValidation(data, folds, from_probs)
+    reading: Reading | None = "spread" if unknown else None
+    validation = CrossValidation(data, folds, from_probs, reading)
     scalers = _scalers_to_try(candidates, columns, unknown)
-    start = time.perf_counter()
-    reference = validation.held_out_nll(scalers[REFERENCE])
-    nll = float(mean(reference, data.weight))
-    table = [Trial(REFERENCE, nll, 0.0, 0.0, time.perf_counter() - start)]
+    attempts = {REFERENCE: validation.attempt(scalers[REFERENCE])}
     for name, scaler in scalers.items():
         if name != REFERENCE:
-            table.append(_trial(name, scaler, validation, reference))
-    winner = min((trial for trial in table if trial.clear), key=attrgetter("nll"), default=table[0])
-    return Best(validation.fitted(scalers[winner.name]), winner.name, tuple(table))
+            attempts[name] = validation.try_one(scaler)
+    choice = choose(attempts, data.weight)
+    table = tuple(
+        _trial(name, attempt, attempts[REFERENCE], data.weight)
+        for name, attempt in attempts.items()
+    )
+    return Best(validation.fitted(scalers[choice.name]), choice.name, table, choice.reason)
 
 
 def candidates(columns: int, unknown_class: bool = False) -> dict[str, Scaler]:
@@ -170,60 +167,12 @@ def candidates(columns: int, unknown_class: bool = False) -> dict[str, Scaler]:
     return {name: scaler for name, scaler in scalers.items() if name not in unsuited}
 
 
-class CrossValidation:
-    """Fits on all folds of the rows but one; each fold has its part of every class."""
-
-    def __init__(self, data: HeldOut, num_folds: int, from_probs: bool) -> None:
-        self.data = data
-        self.num_folds = num_folds
-        self.from_probs = from_probs
-        # As they were passed in: one column of scores where there are two classes.
-        self.values = data.logits[:, 1:] if data.are_scores else data.logits
-        labels = data.labels
-        shuffle = torch.Generator().manual_seed(0)
-        shuffled = torch.randperm(len(labels), generator=shuffle).to(labels.device)
-        self.order = shuffled[labels[shuffled].argsort(stable=True)]
-
-    def fitted(self, scaler: Scaler, rows: Tensor | slice = slice(None)) -> Scaler:
-        """Return a copy of the scaler, fitted on these rows."""
-        data = self.data.take(rows)
-        return copy.deepcopy(scaler).fit(
-            self.values[rows],
-            data.labels,
-            unknown_class=data.unknown_class,
-            from_probs=self.from_probs,
-            sample_weight=data.weight,
-        )
-
-    def held_out_nll(self, scaler: Scaler) -> Tensor:
-        """Return the NLL of each row by the fit on the folds without it, (N,)."""
-        labels = self.data.labels
-        nll = torch.empty(len(labels), dtype=torch.float64, device=labels.device)
-        for k in range(self.num_folds):
-            inside = self.order[k :: self.num_folds]
-            outside = torch.ones_like(labels, dtype=torch.bool).index_fill_(0, inside, False)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a fit without optimum shows in the NLL
-                fit = self.fitted(scaler, outside)
-                scaled: Tensor = fit(self.values[inside], from_probs=self.from_probs)
-            reading = "spread" if self.data.unknown_class else None
-            log_p = probabilities(scaled.double(), reading, logarithm=True)
-            nll[inside] = -log_p.gather(1, labels[inside, None]).squeeze(1)
-        return nll
-
-
-def _trial(name: str, scaler: Scaler, validation: CrossValidation, reference: Tensor) -> Trial:
-    start = time.perf_counter()
-    try:
-        nll = validation.held_out_nll(scaler)
-    # Bad input, no Cholesky factor, overflow.
-    except (ValueError, RuntimeError, ArithmeticError) as error:
-        reason = " ".join(str(error).split())
-        return Trial(name, math.nan, math.nan, math.nan, time.perf_counter() - start, reason)
-    weight = validation.data.weight
-    difference, error = mean_and_error(nll - reference, weight)
-    seconds = time.perf_counter() - start
-    return Trial(name, float(mean(nll, weight)), difference, error, seconds)
+def _trial(name: str, attempt: Attempt, reference: Attempt, weight: Tensor | None) -> Trial:
+    """Return the line of the table for a candidate."""
+    if attempt.failed:
+        return Trial(name, math.nan, math.nan, math.nan, attempt.seconds, attempt.failed)
+    difference, error = mean_and_error(attempt.nll - reference.nll, weight)
+    return Trial(name, float(mean(attempt.nll, weight)), difference, error, attempt.seconds)
 
 
 def _named_scalers(unknown_class: bool) -> dict[str, Scaler]:

@@ -44,6 +44,10 @@ class BetaScaling(Scaler):
     def __init__(self) -> None:
         super().__init__(a=1.0, b=1.0, c=0.0)
 
+    def num_fitted(self, columns: int) -> float:
+        """Return 3, for a, b and c."""
+        return 3
+
     def _fit(self, data: HeldOut) -> Fit:
         labels = data.labels
         if data.logits.shape[1] != 2:

@@ -69,6 +69,10 @@ class EnsembleTemperatureScaling(Scaler):
     def __init__(self) -> None:
         super().__init__(temperature=1.0, weights=TEMPERATURE_ALONE, uniform=torch.zeros(0))
 
+    def num_fitted(self, columns: int) -> float:
+        """Return 3, the temperature and two of the three weights."""
+        return 3
+
     def _fit(self, data: HeldOut) -> Fit:
         num_classes = data.logits.shape[1] - data.unknown_class
         known = torch.full((num_classes,), 1 / num_classes, dtype=torch.float64)

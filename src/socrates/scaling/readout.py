@@ -78,6 +78,10 @@ class ReadoutScaling(Scaler):
     def __init__(self) -> None:
         super().__init__(temperature=1.0, bias=0.0)
 
+    def num_fitted(self, columns: int) -> float:
+        """Return 2, temperature and bias."""
+        return 2
+
     def _fit(self, data: HeldOut) -> Fit:
         nll = SpreadNLL(data)
         before, _ = nll.at(1.0, 0.0)

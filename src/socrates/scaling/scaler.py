@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -155,6 +156,13 @@ class Scaler(nn.Module):
 
     def _fit(self, data: HeldOut) -> Fit:
         raise NotImplementedError
+
+    def num_fitted(self, columns: int) -> float:
+        """Return how many numbers a fit on this many columns chooses; the fewer, the simpler.
+
+        Of scalers that are equally good the simplest is used. One that does not say comes last.
+        """
+        return math.inf
 
     def affine(self) -> tuple[Tensor, Tensor]:
         """Return scale and shift of the fitted map.

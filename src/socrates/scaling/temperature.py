@@ -70,6 +70,10 @@ class TemperatureScaling(Scaler):
     def __init__(self) -> None:
         super().__init__(temperature=1.0)
 
+    def num_fitted(self, columns: int) -> float:
+        """Return 1, the temperature."""
+        return 1
+
     def _fit(self, data: HeldOut) -> Fit:
         b, report, limit = fit_inverse_temperature(data)
         return {"temperature": 1 / b}, report, limit and f"{limit}; T = {1 / b:.4g}"
