@@ -27,29 +27,34 @@ LEANS: dict[Lean, str] = {
 
 @dataclass(frozen=True)
 class AuditAnswer:
-    """What an audit says first: a decision, and the sentences that support it.
+    """What an audit says first: a decision in one line, one or two sentences, and the evidence.
 
     The same words stand on the page, in the terminal and in the JSON.
     """
 
     headline: str
     sentences: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
-        """Return the headline and all sentences."""
-        return [self.headline, *self.sentences]
+        """Return the headline and everything that supports it."""
+        return [self.headline, *self.sentences, *self.evidence]
 
 
 def answer_of(judged: Judgement) -> AuditAnswer:
     """Return the answer for one file."""
-    sentences = (
-        stated_and_right(judged),
-        evidence(judged),
-        scaler_words(judged),
+    evidence = (
+        calibration_error(judged),
+        scaler_effect(judged),
+        scaler_reason(judged),
         certificate_words(judged),
     )
-    return AuditAnswer(headline(judged), sentences)
+    return AuditAnswer(
+        headline(judged),
+        (stated_and_right(judged), scaler_verdict(judged)),
+        tuple(filter(None, evidence)),
+    )
 
 
 def trust(judged: Judgement) -> Trust:
@@ -107,7 +112,7 @@ def stated_and_right(judged: Judgement) -> str:
     )
 
 
-def evidence(judged: Judgement) -> str:
+def calibration_error(judged: Judgement) -> str:
     """Return the calibration error beside what chance alone makes of it, and the test."""
     ece = share(judged.values["ece"])
     band = chance_words(judged.floor, judged.floor_95, judged.test.p_value)
@@ -127,28 +132,51 @@ def chance_words(floor: float, floor_95: float, p: float) -> str:
     )
 
 
-def scaler_words(judged: Judgement) -> str:
+def scaler_verdict(judged: Judgement) -> str:
     """Say whether a scaler mends the file, judged on rows that it was not fitted on."""
     recalibrated = judged.recalibrated
     if recalibrated.untried:
         return f"No scaler was tried: {recalibrated.untried}."
     if recalibrated.winner == "none":
-        mends = "is needed" if judged.passes else "mends it"
-        return f"No scaler {mends}: none is clearly better on rows that it was not fitted on."
+        return "No scaler is needed." if judged.passes else "No scaler that was tried mends it."
+    if judged.passes:
+        does = "lowers its NLL still further"
+    elif recalibrated.remaining.p_value >= LEVEL:
+        does = "mends it, as far as the rows show"
+    elif recalibrated.remaining.ece - recalibrated.remaining.floor < SLIGHT:
+        does = "all but mends it"
+    else:
+        does = "helps, but does not mend it"
+    return f"{capitalised(scaler_of(recalibrated.winner).long)} {does}."
+
+
+def scaler_effect(judged: Judgement) -> str:
+    """Return what the scaler to use changes on rows that it was not fitted on, and what remains."""
+    recalibrated = judged.recalibrated
+    if recalibrated.winner == "none":
+        return ""
     before = recalibrated.before
     after = recalibrated.after
-    remaining = recalibrated.remaining
-    is_mended = remaining.p_value >= LEVEL
-    does = "mends it" if is_mended else "helps, but does not mend it"
-    if judged.passes:
-        does = "still lowers its NLL"
-    sentence = f"{capitalised(scaler_of(recalibrated.winner).long)} {does}: on the half of the rows "
-    sentence += f"that it was not fitted on, the ECE goes from {share(before['ece'])} to "
-    sentence += f"{share(after['ece'])} and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
+    sentence = (
+        f"On the half of the rows that {scaler_of(recalibrated.winner).long} was not fitted on, it "
+        f"takes the ECE from {share(before['ece'])} to {share(after['ece'])} and the NLL from "
+        f"{before['nll']:.3f} to {after['nll']:.3f}"
+    )
     if share(before["accuracy"]) != share(after["accuracy"]):
         sentence += f", the accuracy from {share(before['accuracy'])} to {share(after['accuracy'])}"
+    remaining = recalibrated.remaining
     chance = chance_words(remaining.floor, remaining.floor_95, remaining.p_value)
-    return f"{sentence}; {chance}."
+    return f"{sentence}; there, {chance}."
+
+
+def scaler_reason(judged: Judgement) -> str:
+    """Say why this scaler is the one to use, or why none is."""
+    recalibrated = judged.recalibrated
+    if not recalibrated.reason:
+        return ""
+    if recalibrated.winner == "none":
+        return f"Why no scaler: {recalibrated.reason}."
+    return f"Why {scaler_of(recalibrated.winner).long}: {recalibrated.reason}."
 
 
 def certificate_words(judged: Judgement) -> str:

@@ -7,11 +7,11 @@ that no scaler was fitted on) and how often it is right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from socrates.report.vocabulary import scaler_of
-from socrates.report.words import capitalised, counted, listed
+from socrates.report.words import counted, listed
 
 from .answer import AuditAnswer, share
 from .compare import (
@@ -41,7 +41,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Choice:
+class FileChoice:
     """Which files to use: those that the rows do not show to be worse by either number.
 
     `nll` is None where a file has only confidence and correctness. `failing` are the files that
@@ -65,10 +65,10 @@ class Choice:
         return tuple(label for label in self.labels if label not in behind)
 
 
-def choose(files: Sequence[Contender]) -> Choice:
+def choose_file(files: Sequence[Contender]) -> FileChoice:
     """Return which of at least two files to use, judged on the rows that all of them have."""
     has_nll = bool(scaled_differences(files))
-    return Choice(
+    return FileChoice(
         labels=tuple(file.label for file in files),
         accuracy=ranking_of(files, accuracy_differences, sign=1),
         nll=ranking_of(files, scaled_differences, sign=-1) if has_nll else None,
@@ -87,21 +87,23 @@ def ranking_of(files: Sequence[Contender], compare: Compare, sign: int) -> Ranki
 
 
 def answer_of_several(
-    choice: Choice, files: Sequence[Judgement], differences: Sequence[FileDifference]
+    choice: FileChoice, files: Sequence[Judgement], differences: Sequence[FileDifference]
 ) -> AuditAnswer:
     """Return the decision between files, and what it rests on."""
-    sentences = [
+    sentences = [calibration_words(choice, files), after_scaling(files)]
+    evidence = [
         reasons(choice, len(files[0].sample)),
-        calibration_words(choice, files),
-        after_scaling(files),
         better_calibrated(differences, files),
         coverage_words(files),
     ]
-    return AuditAnswer(headline(choice), tuple(filter(None, sentences)))
+    rescaled = {judged.label for judged in files if judged.recalibrated.scaler is not None}
+    return AuditAnswer(
+        headline(choice, rescaled), tuple(filter(None, sentences)), tuple(filter(None, evidence))
+    )
 
 
-def headline(choice: Choice) -> str:
-    """Say which file to use, in a few words."""
+def headline(choice: FileChoice, rescaled: Collection[str] = ()) -> str:
+    """Say which file to use, in a few words; after scaling if it needs that and has a scaler."""
     use = choice.use
     labels = choice.labels
     if not use and choice.nll is not None:
@@ -116,10 +118,11 @@ def headline(choice: Choice) -> str:
         others = behind[0] if len(behind) == 1 else "the others"
         verb = "is" if len(behind) == 1 else "are"
         return f"Use {listed(use, 'or')}: {others} {verb} worse."
-    return f"Use {use[0]}: {advantage(choice)}."
+    scaled = ", rescaled" if use[0] in choice.failing and use[0] in rescaled else ""
+    return f"Use {use[0]}{scaled}: {advantage(choice)}."
 
 
-def advantage(choice: Choice) -> str:
+def advantage(choice: FileChoice) -> str:
     """Say in what the only file to use is better than the others."""
     parts: list[str] = []
     is_sharper = choice.nll is not None and bool(choice.nll.behind)
@@ -133,7 +136,7 @@ def advantage(choice: Choice) -> str:
     return " and ".join(parts)
 
 
-def reasons(choice: Choice, num_rows: int) -> str:
+def reasons(choice: FileChoice, num_rows: int) -> str:
     """Give the numbers of the choice: of each metric the best file, and the next one."""
     rows = counted(num_rows, "row")
     words: list[str] = []
@@ -144,7 +147,7 @@ def reasons(choice: Choice, num_rows: int) -> str:
         nearest = min(ranking.differences, key=lambda found: abs(found.value), default=None)
         if nearest is not None:
             words.append(_difference_words(ranking.best, nearest))
-    return f"{capitalised('; '.join(words))}."
+    return f"{'; '.join(words)}."
 
 
 def _difference_words(best: str, difference: FileDifference) -> str:
@@ -160,7 +163,7 @@ def _difference_words(best: str, difference: FileDifference) -> str:
     return f"{best} has an {size} {difference.label} (95% interval {interval}{shown})"
 
 
-def calibration_words(choice: Choice, files: Sequence[Judgement]) -> str:
+def calibration_words(choice: FileChoice, files: Sequence[Judgement]) -> str:
     """Say which files fail their own calibration tests as they are."""
     failing = [judged for judged in files if judged.label in choice.failing]
     errors = listed([share(judged.values["ece"]) for judged in files], "and")
@@ -194,9 +197,7 @@ def after_scaling(files: Sequence[Judgement]) -> str:
     return f"On rows that it was not fitted on, {listed(moves, 'and')}."
 
 
-def better_calibrated(
-    differences: Sequence[FileDifference], files: Sequence[Judgement]
-) -> str:
+def better_calibrated(differences: Sequence[FileDifference], files: Sequence[Judgement]) -> str:
     """Say that a file is better calibrated as it is, if the rows show it."""
     if len(files) != 2:
         return ""
@@ -219,11 +220,8 @@ def coverage_words(files: Sequence[Judgement]) -> str:
         return ""
     risk = certified[0].certificate.risk if certified[0].certificate else 0.0
     shares = [
-        f"{judged.label} {share(judged.certificate.coverage)}"
+        f"{judged.label} can answer {share(judged.certificate.coverage)} of the rows"
         for judged in certified
         if judged.certificate is not None
     ]
-    return (
-        f"If at most {100 * risk:g}% of the answers may be wrong, {listed(shares, 'and')} of the "
-        "rows can be answered."
-    )
+    return f"If at most {100 * risk:g}% of the answers may be wrong, {listed(shares, 'and')}."

@@ -174,7 +174,7 @@ def accuracy_differences(files: Sequence[Contender], reference: int = 0) -> list
 
 
 def scaled_differences(files: Sequence[Contender], reference: int = 0) -> list[FileDifference]:
-    """Return the differences of NLL to one file after scaling, on rows that no scaler was fitted on.
+    """Return the differences of NLL to one file after scaling, on rows that no scaler saw.
 
     There are none if a file has only confidence and correctness: its NLL says whether it knows when
     it is right, and a less accurate model can do that just as well.

@@ -63,6 +63,7 @@ class Judgement:
     corp: Corp
     bins: BinStats = field(repr=False)
     curve: RiskCoverage = field(repr=False)
+    risk: float  # the share of wrong answers that the reader accepts
     certificate: Certificate | None
     uncertified: str  # why there is no certificate
     recalibrated: Recalibration
@@ -104,6 +105,7 @@ def _judge(measured: Measurement, label: str, risk: float, delta: float) -> Judg
         corp=metrics.corp(top),
         bins=BinStats(*measured.meter.state()["bins"]),
         curve=thinned(metrics.risk_coverage(top)),
+        risk=risk,
         certificate=certificate,
         uncertified=uncertified,
         recalibrated=recalibrate(sample),

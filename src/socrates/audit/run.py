@@ -12,7 +12,7 @@ from typing import Any
 from socrates.files import to_json
 
 from .answer import AuditAnswer, answer_of, lean, trust
-from .choose import Choice, answer_of_several, choose
+from .choose import FileChoice, answer_of_several, choose_file
 from .compare import FileDifference, compare_files, contender_of, why_not_compared
 from .judge import Judgement, judge
 from .measure import measure
@@ -32,7 +32,7 @@ class AuditResult:
     files: Sequence[Judgement]
     differences: Sequence[FileDifference] = ()
     not_compared: str = ""
-    choice: Choice | None = None
+    choice: FileChoice | None = None
 
     @property
     def answer(self) -> AuditAnswer:
@@ -110,7 +110,7 @@ def audit(
     contenders = [contender_of(judged) for judged in files]
     if reason := why_not_compared(contenders):
         return AuditResult(files, not_compared=reason)
-    return AuditResult(files, compare_files(contenders), "", choose(contenders))
+    return AuditResult(files, compare_files(contenders), "", choose_file(contenders))
 
 
 def labels_of(paths: Sequence[Path | str]) -> list[str]:

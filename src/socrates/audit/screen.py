@@ -1,7 +1,7 @@
 """The first screen of an audit's page: a reliability diagram and three cards, without any script.
 
-Numbers first: `Diagram`, `MendCard`, `RiskCard` and `WorstCard` hold what is shown, in the words and
-places of the template `audit-screen.html`, which only draws.
+Numbers first: `Diagram`, `MendCard`, `RiskLine` and `WorstCard` hold what is shown, in words and
+pixels; the template `audit-screen.html` only draws.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from socrates.report.markup import asset, markup
 from socrates.report.vocabulary import scaler_of
 from socrates.report.words import capitalised, counted
 
+from .answer import calibration_error, chance_words, scaler_effect, scaler_reason
 from .judge import Judgement
 from .run import AuditResult
 
@@ -178,7 +179,8 @@ def remark_on(judged: Judgement, curve: Curve) -> Remark | None:
         x, y, inner, edge = UPPER_LEFT
     text_y = SIDE * (1 - y)
     start_y = text_y - 17 if mark.y < text_y else text_y + 24
-    start = (SIDE * (x + inner) / 2, start_y)
+    left, right_end = sorted((x, inner))
+    start = (min(max(mark.x, SIDE * left), SIDE * right_end), start_y)
     away = math.hypot(mark.x - start[0], mark.y - start[1])
     reach = max(0.0, 1 - (mark.radius + 2) / away) if away else 0.0
     end = (start[0] + reach * (mark.x - start[0]), start[1] + reach * (mark.y - start[1]))
@@ -247,21 +249,15 @@ def several_bars(files: Sequence[Judgement]) -> list[Bar]:
 
 
 def mend_words(files: Sequence[Judgement]) -> str:
-    """Say what the grey band is, and why this scaler is the one to use."""
-    recalibrated = files[0].recalibrated
-    half = recalibrated.remaining
+    """Say what the scaler to use does, and why it is this one; or what the grey band is."""
     if len(files) > 1:
-        return "Grey: what a perfectly calibrated model would measure, up to 1 case in 20."
-    chance = (
-        f"Grey: a perfectly calibrated model measures {100 * half.floor:.1f} on average on these "
-        f"{counted(recalibrated.num_held_out, 'row')}, and more than {100 * half.floor_95:.1f} in "
-        "1 of 20 cases."
-    )
-    reason = recalibrated.untried or recalibrated.reason
-    if not reason:
-        return chance
-    name = "No scaler" if recalibrated.winner == "none" else scaler_of(recalibrated.winner).long
-    return f"{chance} {capitalised(name)}: {reason}."
+        return "Grey: what a perfectly calibrated model measures, from its mean to 1 case in 20."
+    recalibrated = files[0].recalibrated
+    words = [scaler_effect(files[0]), scaler_reason(files[0])]
+    half = recalibrated.remaining
+    if recalibrated.winner == "none":
+        words.append(f"There, {chance_words(half.floor, half.floor_95, half.p_value)} (grey).")
+    return " ".join(filter(None, words))
 
 
 def scaler_file(judged: Judgement) -> str:
@@ -290,7 +286,9 @@ def risk_lines(files: Sequence[Judgement]) -> list[RiskLine]:
     for judged in files:
         certificate = judged.certificate
         if certificate is None:
-            lines.append(RiskLine(judged.label, None, math.nan, f"{capitalised(judged.uncertified)}."))
+            lines.append(
+                RiskLine(judged.label, None, math.nan, f"{capitalised(judged.uncertified)}.")
+            )
             continue
         answered = math.floor(100 * certificate.coverage)
         words = (
@@ -337,20 +335,34 @@ def worst_card(judged: Judgement) -> WorstCard:
     return WorstCard(shown, f"and {more} more of {total}" if more else f"of {total}")
 
 
-def screen(result: AuditResult, risk: float) -> str:
+def kicker(files: Sequence[Judgement]) -> list[str]:
+    """Return the line above the headline: which files, and how much; equal rows count once."""
+    counts = {judged.measured.num_rows for judged in files}
+    if len(files) > 1:
+        each = f"{counted(counts.pop(), 'row')} each" if len(counts) == 1 else ""
+        return list(filter(None, [counted(len(files), "file"), each]))
+    (judged,) = files
+    words = [judged.label, counted(counts.pop(), "row")]
+    if num_classes := len(judged.measured.layout.classes):
+        words.append(f"{num_classes:,} classes")
+    return words
+
+
+def screen(result: AuditResult) -> str:
     """Return the first screen as markup."""
     answer = result.answer
     files = result.files
     return markup(
         "audit-screen.html",
         css=asset("audit.css"),
+        kicker=kicker(files),
         answer=answer,
-        sentences=answer.sentences[:-1] if len(files) == 1 else answer.sentences,
+        evidence=answer.evidence if len(files) > 1 else (calibration_error(files[0]),),
         side=SIDE,
         strip=STRIP,
         diagram=diagram_of(files),
         mend=mend_card(files),
-        risk=risk,
+        risk=files[0].risk,
         risks=risk_lines(files),
         worst=[(judged.label, worst_card(judged)) for judged in files[:MOST_CURVES]],
         several=len(files) > 1,
