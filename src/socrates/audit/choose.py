@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from socrates.report.vocabulary import scaler_of
 from socrates.report.words import counted, listed
 
 from .answer import AuditAnswer, share
@@ -106,7 +105,7 @@ def headline(choice: FileChoice, rescaled: Collection[str] = ()) -> str:
     """Say which file to use, in a few words; after scaling if it needs that and has a scaler."""
     use = choice.use
     labels = choice.labels
-    if not use and choice.nll is not None:
+    if len(use) == 0 and choice.nll is not None:
         return f"Use {choice.nll.best} for its confidence, {choice.accuracy.best} for its answers."
     if len(use) == len(labels):
         either = "either" if len(labels) == 2 else "any of them"
@@ -166,13 +165,13 @@ def _difference_words(best: str, difference: FileDifference) -> str:
 def calibration_words(choice: FileChoice, files: Sequence[Judgement]) -> str:
     """Say which files fail their own calibration tests as they are."""
     failing = [judged for judged in files if judged.label in choice.failing]
-    errors = listed([share(judged.values["ece"]) for judged in files], "and")
+    errors = listed_shares([judged.values["ece"] for judged in files])
     if len(failing) == len(files):
         who = "Neither" if len(files) == 2 else "None of them"
-        return f"{who} is calibrated as it is: their ECEs are {errors}."
+        return f"{who} is calibrated as it is: the ECEs are {errors}."
     if not failing:
         who = "Both" if len(files) == 2 else f"All {len(files)}"
-        return f"{who} pass their own calibration tests: their ECEs are {errors}."
+        return f"{who} pass their own calibration tests: the ECEs are {errors}."
     names = [judged.label for judged in failing]
     who = listed(names, "and") if len(names) <= FEW else f"{len(names)} of {len(files)} files"
     verb = "is" if len(names) == 1 else "are"
@@ -181,20 +180,22 @@ def calibration_words(choice: FileChoice, files: Sequence[Judgement]) -> str:
 
 
 def after_scaling(files: Sequence[Judgement]) -> str:
-    """Say what the recommended scalers make of the ECEs, on rows that they were not fitted on."""
-    moves: list[str] = []
-    for judged in files[:FEW]:
-        recalibrated = judged.recalibrated
-        if recalibrated.winner != "none":
-            before = share(recalibrated.before["ece"])
-            after = share(recalibrated.after["ece"])
-            moves.append(
-                f"{scaler_of(recalibrated.winner).long} takes the ECE of {judged.label} from "
-                f"{before} to {after}"
-            )
-    if not moves:
+    """Say what the scalers to use leave of the ECEs, on rows that they were not fitted on."""
+    if all(judged.recalibrated.winner == "none" for judged in files):
         return ""
-    return f"On rows that it was not fitted on, {listed(moves, 'and')}."
+    errors = listed_shares([judged.recalibrated.after["ece"] for judged in files])
+    return f"After scaling they are {errors}, on the half of the rows that no scaler was fitted on."
+
+
+def listed_shares(values: Sequence[float]) -> str:
+    """Return a few shares one by one, or the range of many.
+
+    >>> listed_shares([0.078, 0.124]), listed_shares([0.01, 0.03, 0.02, 0.04])
+    ('7.8% and 12.4%', '1.0% to 4.0%')
+    """
+    if len(values) > FEW:
+        return f"{share(min(values))} to {share(max(values))}"
+    return listed([share(value) for value in values], "and")
 
 
 def better_calibrated(differences: Sequence[FileDifference], files: Sequence[Judgement]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from socrates import scaling
 from socrates.experiment import Part
 from socrates.metrics.registry import audit_metrics
-from socrates.palette import MARKERS
+from socrates.palette import MARKERS, SERIES
 from socrates.records import Evaluation
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
@@ -20,7 +20,7 @@ from socrates.report.page import composed, meanings, methods_of, page_of, write_
 from socrates.report.results import Results
 from socrates.report.style import Style
 from socrates.report.tables import to_html, write_table
-from socrates.report.vocabulary import COLOURS, USUAL_READING
+from socrates.report.vocabulary import USUAL_READING
 
 from .judge import Judgement
 from .run import AuditResult
@@ -47,9 +47,8 @@ AXES: Json = {
 
 def file_styles(labels: Sequence[str]) -> dict[str, Style]:
     """Return a style for each file, in an order in which the first colours differ most."""
-    colours = [*COLOURS.values()]
     return {
-        label: Style(colours[place % len(colours)], "solid", MARKERS[place % len(MARKERS)], place)
+        label: Style(SERIES[place % len(SERIES)], "solid", MARKERS[place % len(MARKERS)], place)
         for place, label in enumerate(labels)
     }
 
