@@ -58,10 +58,10 @@ class FileChoice:
         return [self.accuracy] if self.nll is None else [self.accuracy, self.nll]
 
     @property
-    def use(self) -> tuple[str, ...]:
+    def use(self) -> list[str]:
         """Return the files to use; none if the two numbers contradict each other."""
         behind: set[str] = set().union(*(ranking.behind for ranking in self.rankings))
-        return tuple(label for label in self.labels if label not in behind)
+        return [label for label in self.labels if label not in behind]
 
 
 def choose_file(files: Sequence[Contender]) -> FileChoice:

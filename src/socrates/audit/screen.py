@@ -1,7 +1,7 @@
 """The first screen of an audit's page: a reliability diagram and three cards, without any script.
 
-Numbers first: `ReliabilityPicture`, `MendCard`, `RiskLine` and `WorstCard` hold what is shown, in words and
-pixels; the template `audit-screen.html` only draws.
+Numbers first: `ReliabilityPicture`, `MendCard`, `RiskLine` and `WorstCard` hold what is shown, in
+words and pixels; the template `audit-screen.html` only draws.
 """
 
 from __future__ import annotations
