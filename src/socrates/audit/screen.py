@@ -166,10 +166,10 @@ def worst_card(judged: Judgement) -> WorstCard:
     """Return the classes and groups whose simultaneous interval leaves out 0, the worst first."""
     columns: dict[str, Sequence[GroupGap]] = {"class": judged.worst, **judged.groups}
     gaps = [(column, gap) for column, found in columns.items() for gap in found]
+    if judged.sample.weight is not None:
+        return WorstCard((), "Rows have weights, so no gap has an interval: none of them is sure.")
     if not gaps:
         return WorstCard((), "The file names neither classes nor groups to look at one by one.")
-    if all(math.isnan(gap.low) for _, gap in gaps):
-        return WorstCard((), "Rows have weights, so no gap has an interval: none of them is sure.")
     sure = [(column, gap) for column, gap in gaps if gap.sure]
     sure.sort(key=lambda pair: -abs(pair[1].gap))
     total = " and ".join(
