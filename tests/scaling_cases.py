@@ -1,7 +1,16 @@
 """Logits whose miscalibration is known, and slow independent measures of a fit."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
+
+from socrates.scaling import MatrixScaling, StructuredScaling, VectorScaling
+
+# The maps of the logits as they are, whose optimum is checked against the logits themselves.
+vector_map = partial(VectorScaling, on="logits")
+matrix_map = partial(MatrixScaling, on="logits")
+structured_map = partial(StructuredScaling, on="logits")
 
 
 def sampled(

@@ -16,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from scaling_cases import sampled, with_unknown
 
 import socrates
 from socrates import data
@@ -27,9 +28,9 @@ from socrates.cli.options import parse
 from socrates.engine import run_all, train
 from socrates.engine.build import WARM_UP, learning_rate, make_optimizer
 from socrates.engine.display import plan
-from socrates.engine.evaluate import evaluate_fitted
+from socrates.engine.evaluate import SCALER_OPTIONS, evaluate_fitted
 from socrates.engine.events import Event, Started, Stepped, Tell
-from socrates.engine.keep import reserve
+from socrates.engine.keep import choose_scaler, reserve
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.train import build, make_fabric
 from socrates.experiment import (
@@ -42,8 +43,9 @@ from socrates.experiment import (
 from socrates.metrics import predict
 from socrates.optimization import FEWEST_STEPS
 from socrates.predictor import read_file, weights_hash
-from socrates.records import EpochRecord, Run, best_epoch
+from socrates.records import EpochRecord, Evaluation, Run, best_epoch
 from socrates.scaling import SCALERS, TemperatureScaling
+from socrates.scaling.choice import Unscaled
 
 CYCLE = Optimization(epochs=5, batch_size=32, recipe="one-cycle")
 # so that the last epoch is not the best
@@ -146,15 +148,15 @@ def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(
     run = kept[name]
     predictor = socrates.load(run.directory)
     unknown = name.endswith("socrates")
-    assert (predictor.about.scaler, predictor.about.reading) == (
-        ("readout", "spread") if unknown else ("temperature", None)
-    )
+    assert predictor.about.scaler in ("none", "readout" if unknown else "temperature")
+    assert predictor.about.reading == ("spread" if unknown else None)
+    assert predictor.about.facts["scaler"] == run.summary()["scaler"]
     assert predictor.about.epoch == run.experiment.optimization.epochs == run.chosen_epoch()
     images, labels = test_images(run.experiment)
     stored = run.predictions("test", predictor.about.epoch)
     assert stored.labels.tolist() == labels.tolist()
     val = run.predictions("val", predictor.about.epoch)
-    scaler = SCALERS[predictor.about.scaler]()
+    scaler = Unscaled() if predictor.about.scaler == "none" else SCALERS[predictor.about.scaler]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a limit without optimum is a result, as in `evaluate`
         scaler.fit(torch.tensor(val.logits), torch.tensor(val.labels).long(), unknown_class=unknown)
@@ -169,6 +171,26 @@ def test_the_loaded_model_gives_the_probabilities_of_the_saved_logits(
     assert accuracy == pytest.approx(
         run.evaluation().value(predictor.about.scaler, "test", reading, "accuracy")
     )
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("true_t", [1.0, 3.0])
+def test_a_scaler_is_applied_only_where_validation_says_that_it_helps(
+    tmp_path: Path, unknown: bool, true_t: float
+) -> None:
+    logits, labels = with_unknown(600, 4, true_t, 0.0) if unknown else sampled(600, 4, true_t)
+    run = Run.create(tmp_path, digits("socrates" if unknown else "ce"))
+    run.save_predictions("val", 1, logits.numpy(), labels.numpy(), 4)
+    name = "readout" if unknown else "temperature"
+    scaler = SCALERS[name]().fit(logits, labels, unknown_class=unknown)
+    found = choose_scaler(run, Evaluation(1, 15, unknown, {}), {name: scaler})
+    assert found.name == ("none" if true_t == 1 else name)
+    assert "NLL" in found.reason
+    assert choose_scaler(run, Evaluation(1, 15, unknown, {}), {}).name == "none"
+    run.save_predictions("val", 1, logits[:9].numpy(), labels[:9].numpy(), 4)
+    few = choose_scaler(run, Evaluation(1, 15, unknown, {}), {name: scaler})
+    assert few.name == "none"
+    assert "9 " in few.reason
 
 
 @pytest.mark.parametrize("name", ["digits ce", "folder socrates"])
@@ -187,7 +209,7 @@ def test_every_scaler_is_kept_with_all_its_parameters(kept: dict[str, Run], name
             predictor.scalers[scaler_name](torch.tensor(val.logits)),
         )
     for scaler_name, kept_one in predictor.scalers.items():
-        fresh = SCALERS[scaler_name]()
+        fresh = SCALERS[scaler_name](**SCALER_OPTIONS.get(scaler_name, {}))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fresh.fit(

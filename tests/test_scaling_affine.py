@@ -8,9 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scaling_cases import confident, ece, mixed, nll, sampled
+from scaling_cases import (
+    confident,
+    ece,
+    matrix_map,
+    mixed,
+    nll,
+    sampled,
+    structured_map,
+    vector_map,
+)
 
-from socrates.scaling import MatrixScaling, StructuredScaling, TemperatureScaling, VectorScaling
+from socrates.scaling import TemperatureScaling, VectorScaling
 from socrates.scaling.affine import MATRIX_STRENGTHS
 from socrates.scaling.folds import Fold
 from socrates.scaling.held_out import HeldOut
@@ -39,7 +48,7 @@ def test_vector_bias_by_hand():
     # Uninformative logits, 3 labels of 4 are class 0: only the bias can act, and its odds must be
     # 3.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
-    scaler = VectorScaling(None).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
+    scaler = vector_map(None).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
     assert float(scaler.bias[0] - scaler.bias[1]) == pytest.approx(math.log(3), abs=1e-5)
     assert float(scaler.bias.sum()) == pytest.approx(0, abs=1e-9)
 
@@ -48,7 +57,7 @@ def test_ridge_by_hand():
     # Two classes, equal logits but for one row of each sign: by symmetry only the bias +-a acts on
     # labels 3 : 1, and its optimum has sigmoid(2 a) - 3 / 4 + strength a = 0.
     logits = torch.tensor([[1.0, -1.0], [-1.0, 1.0]] * 4)
-    scaler = VectorScaling(0.5).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
+    scaler = vector_map(0.5).fit(logits, torch.tensor([0, 0, 0, 0, 0, 0, 1, 1]))
     a = float(scaler.bias[0])
     assert 1 / (1 + math.exp(-2 * a)) - 0.75 + 0.5 * a == pytest.approx(0, abs=1e-6)
     assert float(scaler.bias[1]) == pytest.approx(-a, abs=1e-12)
@@ -62,21 +71,21 @@ def test_ridge_by_hand():
 def test_vector_converges(n, c, dtype, regularization):
     logits, labels = sampled(n, c, 1.5)
     logits = (logits * torch.linspace(0.5, 2, c) + torch.linspace(-1, 3, c)).to(dtype)
-    scaler = VectorScaling(regularization).fit(logits, labels)
+    scaler = vector_map(regularization).fit(logits, labels)
     assert gradient_length(scaler, logits, labels) < 1e-6
     assert scaler.report.converged
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
 
 
 def test_the_structured_strength_is_four_classes_a_row():
-    assert VectorScaling().fit(*sampled(500, 10, 1.5)).strength == pytest.approx(0.08)
+    assert vector_map().fit(*sampled(500, 10, 1.5)).strength == pytest.approx(0.08)
 
 
 def test_vector_float32_curvature_converges():
     logits, labels = sampled(30_000, 40, 1.5)
     logits = logits * torch.linspace(0.5, 2, 40) + torch.linspace(-1, 3, 40)
     assert logits.numel() > 2**20
-    assert gradient_length(VectorScaling(None).fit(logits, labels), logits, labels) < 1e-6
+    assert gradient_length(vector_map(None).fit(logits, labels), logits, labels) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -85,11 +94,11 @@ def test_vector_float32_curvature_converges():
 def test_offsets_and_scales_still_converge(make):
     logits, labels = sampled(2000, 5, 1.0, dtype=torch.float64)
     logits = make(logits)
-    vector = VectorScaling(None).fit(logits, labels)
+    vector = vector_map(None).fit(logits, labels)
     assert (
         vector.report.nll_after <= TemperatureScaling().fit(logits, labels).report.nll_after + 1e-9
     )
-    matrix = MatrixScaling().fit(logits, labels)
+    matrix = matrix_map().fit(logits, labels)
     assert torch.isfinite(matrix.weight).all()
     assert matrix.report.nll_after <= matrix.report.nll_before
 
@@ -98,7 +107,7 @@ def test_offsets_and_scales_still_converge(make):
 @pytest.mark.parametrize(("n", "c"), [(4000, 10), (30_000, 10)])
 def test_matrix_converges(regularization, n, c):
     logits, labels = mixed(n, c)
-    scaler = MatrixScaling(regularization).fit(logits, labels)
+    scaler = matrix_map(regularization).fit(logits, labels)
     assert gradient_length(scaler, logits, labels) < 1e-6
     assert scaler.report.converged
 
@@ -107,14 +116,14 @@ def test_matrix_converges(regularization, n, c):
 def test_matrix_without_penalty_converges_where_labels_are_nearly_separable(n):
     logits, labels = sampled(n, 30, 1.5)
     with pytest.warns(UserWarning, match="MatrixScaling: .*separated"):
-        scaler = MatrixScaling(None).fit(logits, labels)
+        scaler = matrix_map(None).fit(logits, labels)
     assert gradient_length(scaler, logits, labels) < 1e-6
 
 
 def test_matrix_undoes_a_mixture():
     logits, labels = mixed(20_000, 5, strength=0.3)
     free, temperature = (
-        MatrixScaling(None).fit(logits, labels),
+        matrix_map(None).fit(logits, labels),
         TemperatureScaling().fit(logits, labels),
     )
     clean, _ = sampled(20_000, 5, 1.5)
@@ -124,7 +133,7 @@ def test_matrix_undoes_a_mixture():
 
 def test_infinite_strength_is_temperature_scaling():
     logits, labels = mixed(1000, 6)
-    scaler = MatrixScaling(math.inf).fit(logits, labels)
+    scaler = matrix_map(math.inf).fit(logits, labels)
     assert torch.allclose(
         scaler(logits), TemperatureScaling().fit(logits, labels)(logits), atol=1e-5
     )
@@ -133,7 +142,7 @@ def test_infinite_strength_is_temperature_scaling():
 @pytest.mark.parametrize("regularization", [math.inf, "cv"])
 def test_infinite_strength_reports_the_gradient_by_the_temperature(regularization):
     logits, labels = sampled(500, 20, 1.5)
-    scaler = MatrixScaling(regularization).fit(logits, labels)
+    scaler = matrix_map(regularization).fit(logits, labels)
     assert scaler.strength == math.inf
     expected = TemperatureScaling().fit(logits, labels).report
     assert scaler.report.gradient_norm == expected.gradient_norm > 0
@@ -141,7 +150,7 @@ def test_infinite_strength_reports_the_gradient_by_the_temperature(regularizatio
 
 
 @pytest.mark.parametrize("regularization", [None, 0.1])
-@pytest.mark.parametrize("make", [VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("make", [vector_map, matrix_map])
 def test_report_holds_the_gradient_at_the_returned_parameters(make, regularization):
     logits, labels = mixed(1000, 6)
     scaler = make(regularization).fit(logits, labels)
@@ -159,7 +168,7 @@ def test_matrix_default_is_no_worse_than_temperature_where_that_is_the_truth(see
     logits, labels = sampled(10_000, 100, true_t, seed)
     fit, held_out = slice(0, 5000), slice(5000, None)
     temperature = TemperatureScaling().fit(logits[fit], labels[fit])
-    matrix = MatrixScaling().fit(logits[fit], labels[fit])
+    matrix = matrix_map().fit(logits[fit], labels[fit])
     assert (
         nll(matrix(logits[held_out]), labels[held_out])
         <= nll(temperature(logits[held_out]), labels[held_out]) + 1e-6
@@ -171,7 +180,7 @@ def test_matrix_default_wins_where_classes_leak(strength):
     logits, labels = mixed(10_000, 100, strength=strength)
     fit, held_out = slice(0, 5000), slice(5000, None)
     temperature = TemperatureScaling().fit(logits[fit], labels[fit])
-    matrix = MatrixScaling().fit(logits[fit], labels[fit])
+    matrix = matrix_map().fit(logits[fit], labels[fit])
     assert (
         nll(matrix(logits[held_out]), labels[held_out])
         < nll(temperature(logits[held_out]), labels[held_out]) - 0.05
@@ -184,9 +193,7 @@ def test_golden_held_out_calibration(case):
     # every case.
     logits, labels = sampled(10_000, case["C"], 2.0, seed=3)
     fit, test = slice(0, 5000), slice(5000, None)
-    scaler = {"MS": MatrixScaling, "VS": VectorScaling}[case["method"]]().fit(
-        logits[fit], labels[fit]
-    )
+    scaler = {"MS": matrix_map, "VS": vector_map}[case["method"]]().fit(logits[fit], labels[fit])
     before, after = ece(logits[test], labels[test]), ece(scaler(logits[test]), labels[test])
     assert before > 0.1
     assert after < 0.03
@@ -196,20 +203,16 @@ def test_golden_held_out_calibration(case):
 every_default = pytest.mark.parametrize(
     "make",
     [
-        VectorScaling,
-        MatrixScaling,
-        StructuredScaling,
-        partial(StructuredScaling, structure="diagonal"),
+        vector_map,
+        matrix_map,
+        structured_map,
+        partial(structured_map, structure="diagonal"),
     ],
     ids=repr,
 )
 every_affine = pytest.mark.parametrize(
     "scaler",
-    [
-        make(*strength)
-        for make in (VectorScaling, MatrixScaling)
-        for strength in ((), (None,), (0.01,))
-    ],
+    [make(*strength) for make in (vector_map, matrix_map) for strength in ((), (None,), (0.01,))],
     ids=repr,
 )
 
@@ -225,7 +228,7 @@ def test_unknown_column_is_ruled_out_and_finite(scaler):
     assert float(p[:, -1].mean()) < 1e-7
     assert -60 < float(scaler.bias[-1]) < 0
     assert scaler.report.nll_after < TemperatureScaling().fit(logits, labels).report.nll_after
-    scale, bias = type(scaler)(scaler.regularization).fit(known, labels).affine()
+    scale, bias = type(scaler)(scaler.regularization, on="logits").fit(known, labels).affine()
     own = (slice(None, -1),) * scale.ndim
     # the known columns are scaled as if they were alone
     assert torch.equal(scaler.affine()[0][own], scale)
@@ -322,7 +325,7 @@ def test_the_trap_of_few_samples_is_real():
     logits, labels = confident(10_000, 50)
     fit, rest = slice(0, 1000), slice(1000, None)
     temperature, free = (
-        s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), VectorScaling(None))
+        s.fit(logits[fit], labels[fit]) for s in (TemperatureScaling(), vector_map(None))
     )
     assert (
         float(nll(free(logits[rest]), labels[rest]))
@@ -333,10 +336,10 @@ def test_the_trap_of_few_samples_is_real():
 @pytest.mark.parametrize(
     ("scaler", "message"),
     [
-        (VectorScaling(), "largest logit"),
-        (MatrixScaling(), "largest logit"),
-        (VectorScaling(None), "separated"),
-        (MatrixScaling(None), "separated"),
+        (vector_map(), "largest logit"),
+        (matrix_map(), "largest logit"),
+        (vector_map(None), "separated"),
+        (matrix_map(None), "separated"),
     ],
     ids=repr,
 )
@@ -349,9 +352,7 @@ def test_separable_labels_end_finite(scaler, message):
     assert scaler.report.converged
 
 
-@pytest.mark.parametrize(
-    "scaler", [VectorScaling(), VectorScaling(None), MatrixScaling()], ids=repr
-)
+@pytest.mark.parametrize("scaler", [vector_map(), vector_map(None), matrix_map()], ids=repr)
 @pytest.mark.parametrize("mask", [-1e4, -1e30, -3.4e38])
 def test_masked_logits_fit(scaler, mask):
     logits, labels = sampled(2000, 6, 1.5)
@@ -364,7 +365,7 @@ def test_masked_logits_fit(scaler, mask):
     assert not torch.isnan(scaler(logits)).any()
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), VectorScaling(None), MatrixScaling(None)])
+@pytest.mark.parametrize("scaler", [vector_map(), vector_map(None), matrix_map(None)])
 def test_more_parameters_than_samples_end_finite(scaler):
     logits, labels = sampled(25, 10, 1.5)
     with warnings.catch_warnings():
@@ -374,13 +375,13 @@ def test_more_parameters_than_samples_end_finite(scaler):
     assert scaler.report.nll_after <= scaler.report.nll_before
 
 
-@pytest.mark.parametrize("scaler", [VectorScaling(), MatrixScaling()])
+@pytest.mark.parametrize("scaler", [vector_map(), matrix_map()])
 def test_one_class_is_refused(scaler):
     with pytest.raises(ValueError, match="use TemperatureScaling"):
         scaler.fit(torch.randn(5, 3), torch.ones(5, dtype=torch.long))
 
 
-@pytest.mark.parametrize("make", [MatrixScaling, VectorScaling])
+@pytest.mark.parametrize("make", [matrix_map, vector_map])
 @pytest.mark.parametrize("bad", ["CV", -1.0, math.nan])
 def test_regularization_is_checked(make, bad):
     with pytest.raises(ValueError, match=f"strength .*{bad!r}$"):
@@ -389,7 +390,7 @@ def test_regularization_is_checked(make, bad):
 
 def test_cross_validation_needs_no_luck():
     logits, labels = mixed(1000, 5)
-    first, second = MatrixScaling().fit(logits, labels), MatrixScaling().fit(logits, labels)
+    first, second = matrix_map().fit(logits, labels), matrix_map().fit(logits, labels)
     assert torch.equal(first.weight, second.weight)
 
 
@@ -400,8 +401,8 @@ def test_cross_validation_tries_half_decades_and_needs_ten_rows():
     )
     # Sure of class 0, and surer where that is right: a bias undoes it, a temperature cannot.
     logits, labels = torch.tensor([[5.0, 0.0], [3.0, 0.0]] * 5), torch.tensor([0, 1] * 5)
-    assert MatrixScaling().fit(logits[:9], labels[:9]).strength == math.inf
-    assert MatrixScaling().fit(logits, labels).strength < 1
+    assert matrix_map().fit(logits[:9], labels[:9]).strength == math.inf
+    assert matrix_map().fit(logits, labels).strength < 1
 
 
 @pytest.mark.parametrize(("gain", "atol"), [(1e-3, 0.05), (1e-9, 1e-3)])
@@ -454,7 +455,7 @@ def test_cross_validation_by_hand(monkeypatch, means, chosen, num_tried, num_col
     monkeypatch.setattr("socrates.scaling.folds.Fold.held_out_nll", held_out_nll)
     data = HeldOut(torch.zeros(50, num_columns), torch.arange(50) % 2)
     objective = AffineNLL(data, 1.0, full=True)
-    assert MatrixScaling()._choose(objective)[0] == chosen
+    assert matrix_map()._choose(objective)[0] == chosen
     assert tried == [strength for strength in MATRIX_STRENGTHS[:num_tried] for _ in range(5)]
 
 
@@ -644,7 +645,7 @@ def test_never_worse(n, c, log_scale, seed):
     logits = 10**log_scale * torch.randn(n, c, generator=generator)
     labels = torch.randint(0, c, (n,), generator=generator)
     labels[:2] = torch.tensor([0, 1])
-    for scaler in (VectorScaling(), VectorScaling(None), MatrixScaling(), MatrixScaling(None)):
+    for scaler in (vector_map(), vector_map(None), matrix_map(), matrix_map(None)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             scaler.fit(logits, labels)

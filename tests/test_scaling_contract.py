@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from scaling_cases import nll, sampled, with_unknown
+from scaling_cases import matrix_map, nll, sampled, structured_map, vector_map, with_unknown
 from torch import nn
 
 from socrates.scaling import (
@@ -20,8 +20,11 @@ from socrates.scaling import (
     StructuredScaling,
     TemperatureScaling,
     VectorScaling,
+    load,
+    save,
 )
 from socrates.scaling.held_out import open_held_out
+from socrates.scaling.saving import describe, rebuild
 
 LOGITS, LABELS = with_unknown(600, 4, 1.7, 1.0)
 PAIRS, SIDES = sampled(600, 2, 1.7)
@@ -30,8 +33,9 @@ every_scaler = pytest.mark.parametrize("make", SCALERS.values())
 not_affine = pytest.mark.parametrize(
     "make", [SCALERS[name] for name in ("ensemble", "isotonic", "beta")]
 )
+on_log_softmax = pytest.mark.parametrize("make", [VectorScaling, MatrixScaling, StructuredScaling])
 affine = pytest.mark.parametrize(
-    "make", [SCALERS[name] for name in ("temperature", "vector", "matrix", "readout", "structured")]
+    "make", [TemperatureScaling, ReadoutScaling, vector_map, matrix_map, structured_map]
 )
 
 
@@ -125,7 +129,7 @@ def test_repr_shows_what_was_fitted():
         repr(StructuredScaling(0.5))
         == "StructuredScaling(structure='full', strength=0.5, not fitted)"
     )
-    fitted = StructuredScaling(0.5, "diagonal").fit(LOGITS, LABELS)
+    fitted = StructuredScaling(0.5, "diagonal").fit(LOGITS, LABELS, unknown_class=True)
     assert repr(fitted) == "StructuredScaling(structure='diagonal', strength=0.5, columns=5)"
 
 
@@ -267,8 +271,10 @@ def test_casting_the_model_leaves_the_fit_alone(make, data, cast):
     "layer", [nn.Conv2d(3, 5, 1), nn.Sequential(nn.Linear(3, 5)), nn.Identity()]
 )
 def test_fold_names_the_layer_it_needs(make, layer):
-    with pytest.raises(ValueError, match=rf"{make.__name__}\.fold .*got {type(layer).__name__}"):
-        make().fit(LOGITS, LABELS).fold(layer)
+    scaler = make().fit(LOGITS, LABELS)
+    name = type(scaler).__name__
+    with pytest.raises(ValueError, match=rf"{name}\.fold .*got {type(layer).__name__}"):
+        scaler.fold(layer)
 
 
 @every_scaler
@@ -379,6 +385,78 @@ def test_fold_refuses_a_layer_of_other_logits(make):
 def test_fold_refuses_what_is_no_affine_map(make, data):
     with pytest.raises(ValueError, match=f"{make.__name__} .*affine map"):
         make().fit(*data).fold(nn.Linear(3, data[0].shape[1]))
+
+
+@on_log_softmax
+def test_fold_refuses_a_map_of_log_probabilities(make):
+    with pytest.raises(ValueError, match=f'{make.__name__} .*on="logits"'):
+        make().fit(LOGITS, LABELS).fold(nn.Linear(3, 5))
+
+
+def unknown_of(make):
+    """Whether the last column of LOGITS is declared unknown: wherever that is allowed."""
+    return make not in (BetaScaling, IsotonicScaling)
+
+
+@every_scaler
+def test_a_constant_added_to_a_row_changes_nothing(make, data):
+    logits, labels = data[0].double(), data[1]
+    constants = 20 * torch.randn(len(logits), 1, generator=torch.Generator().manual_seed(0))
+    for unknown in {False, unknown_of(make)} - ({False} if make is ReadoutScaling else set()):
+        plain = make().fit(logits, labels, unknown_class=unknown)
+        shifted = make().fit(logits + constants, labels, unknown_class=unknown)
+        expected = plain.probs(logits)
+        for scaler in (plain, shifted):
+            for values in (logits, logits + constants):
+                torch.testing.assert_close(scaler.probs(values), expected, rtol=1e-5, atol=1e-6)
+
+
+@every_scaler
+def test_logits_and_probabilities_of_one_model_give_the_same_scaler(make, data):
+    logits, labels = data[0].double(), data[1]
+    probs = logits.softmax(dim=1)
+    for unknown in {False, unknown_of(make)} - ({False} if make is ReadoutScaling else set()):
+        by_logits = make().fit(logits, labels, unknown_class=unknown)
+        by_probs = make().fit(probs, labels, unknown_class=unknown, from_probs=True)
+        expected = by_logits.probs(logits)
+        for scaler in (by_logits, by_probs):
+            found = scaler.probs(probs, from_probs=True)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@on_log_softmax
+@pytest.mark.parametrize("unknown", [False, True])
+def test_either_map_is_saved_with_what_it_reads(make, unknown, tmp_path):
+    outputs = []
+    for number, on in enumerate(("log-softmax", "logits")):
+        scaler = make(0.01, on=on).fit(LOGITS, LABELS, unknown_class=unknown)
+        loaded = load(save(scaler, tmp_path / f"{number}.npz"))
+        other = make(on="logits" if on == "log-softmax" else "log-softmax")
+        other.load_state_dict(scaler.state_dict())
+        for twin in (loaded, other, copy.deepcopy(scaler)):
+            assert twin.on == on
+            assert torch.equal(twin(LOGITS), scaler(LOGITS))
+        outputs.append(scaler.probs(LOGITS))
+        assert ("on='logits'" in repr(scaler)) == (on == "logits")
+    assert not torch.allclose(*outputs, atol=1e-4)
+    with pytest.raises(ValueError, match="'logit'"):
+        make(on="logit")
+
+
+@on_log_softmax
+def test_states_and_files_of_earlier_versions_read_the_logits(make):
+    scaler = make(1.0, on="logits").fit(LOGITS, LABELS)
+    kept = describe(scaler)
+    earlier = {
+        key: kept.attributes[key] for key in kept.attributes.keys() - {"on", "unknown_class"}
+    }
+    state = scaler.state_dict()
+    assert state["_extra_state"].ndim == 0  # as it was
+    name = next(name for name, kind in SCALERS.items() if kind is make)
+    for attributes in (earlier, {}):
+        assert torch.equal(rebuild(name, attributes, state)(LOGITS), scaler(LOGITS))
+    del state["_extra_state"]  # as in a file of its own
+    assert torch.equal(rebuild(name, earlier, state)(LOGITS), scaler(LOGITS))
 
 
 @not_affine

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from scaling_cases import mixed, sampled, with_unknown
+from scaling_cases import matrix_map, mixed, sampled, structured_map, with_unknown
 
 from socrates.scaling import (
     SCALERS,
@@ -70,7 +70,7 @@ def test_whole_weights_equal_repeated_rows(kind):
     assert close(weighted, plain, logits) > 1e-3
 
 
-@pytest.mark.parametrize("make", [MatrixScaling, StructuredScaling])
+@pytest.mark.parametrize("make", [matrix_map, structured_map])
 def test_cross_validated_strengths_are_those_of_repeated_rows(make):
     logits, labels = mixed(2000, 4, strength=0.3)
     weight = 1 + (labels == 0).long()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,10 +13,9 @@ from socrates import metrics, scaling
 from socrates.arrays.open import Array
 from socrates.metrics import Decomposition, Direction
 from socrates.metrics.uncertainty import values_if_calibrated
-from socrates.scaling import FitReport, Scaler, TemperatureScaling
-from socrates.scaling.choice import CrossValidation, choose
-from socrates.scaling.held_out import HeldOut, open_held_out
-from socrates.scaling.scaler import Fit
+from socrates.scaling import Scaler
+from socrates.scaling.choice import CrossValidation, Unscaled, choose
+from socrates.scaling.held_out import open_held_out
 
 from .rows import JudgedRows
 
@@ -202,17 +200,6 @@ def _why_not(rows: JudgedRows, fit: JudgedRows) -> str:
         classes = ("wrong", "right") if rows.of_confidence else rows.layout.classes
         return f"all rows to fit a scaler on are of one class, {classes[first]}"
     return ""
-
-
-class Unscaled(TemperatureScaling):
-    """Leave logits as they are, so that doing nothing is cross-validated beside the scalers."""
-
-    def num_fitted(self, columns: int) -> float:
-        """Return 0: nothing is simpler."""
-        return 0
-
-    def _fit(self, data: HeldOut) -> Fit:
-        return {"temperature": 1.0}, FitReport(len(data.labels), 0, 0.0, math.nan, math.nan), ""
 
 
 def fit_copy(scaler: Scaler, rows: JudgedRows) -> Scaler:

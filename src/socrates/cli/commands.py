@@ -133,8 +133,8 @@ class ModelOptions:
     """A trained model, and how its outputs are read."""
 
     run: RunFolder  # Directory of a finished run, or a model.safetensors file.
-    # One of the fitted scalers, or none. Without it: readout for models with an unknown class,
-    # temperature for others.
+    # One of the fitted scalers, or none. Without it: the one that training kept, which is none
+    # unless readout (with an unknown class) or temperature helped on the validation data.
     scaler: OptionalText = None
     # What happens to the probability of the unknown class: it counts as an answer (answer), is
     # left out (abstain), is left out and the others are rescaled (renormalize), or is shared

@@ -73,6 +73,8 @@ class RunDisplay:
             case Finished(run=run, already=already):
                 if collapsed := run.summary().get("collapsed"):
                     self.console.print(f"[bold red]this run collapsed:[/] {escape(collapsed)}")
+                if scaler := run.summary().get("scaler"):
+                    self.console.print(f"scaler kept: {scaler}", soft_wrap=True, markup=False)
                 self.console.print(
                     f"{already or 'finished'}: {run.directory}", soft_wrap=True, markup=False
                 )

@@ -21,6 +21,12 @@ from socrates.scaling.temperature import fit_inverse_temperature
 
 EVAL_BATCH = 512
 COLLAPSED_SHARE = 0.5
+# The columns VS and MS of a run are the paper's maps, of the logits as they are, so that runs of
+# all versions can be compared.
+SCALER_OPTIONS: dict[str, dict[str, Any]] = {
+    "vector": {"on": "logits"},
+    "matrix": {"on": "logits"},
+}
 FEWEST_FOR_COLLAPSE = 10  # samples that show whether every answer is the same
 
 
@@ -60,7 +66,9 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
     num_bins = run.experiment.num_bins
     unknown = has_unknown(splits["val"][0], stored["val"].num_classes)
     usable: dict[str, Scaler] = {
-        name: make() for name, make in SCALERS.items() if unknown or not make.needs_unknown_class
+        name: make(**SCALER_OPTIONS.get(name, {}))
+        for name, make in SCALERS.items()
+        if unknown or not make.needs_unknown_class
     }
     evaluated = ["none", *(name for name in usable if getattr(SCALERS[name], "usual", True))]
     if not all(finite(logits) for logits, _ in splits.values()):

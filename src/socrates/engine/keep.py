@@ -1,6 +1,7 @@
 """The end of a run: the chosen epoch's model, with its scalers and its certificate."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,11 @@ from socrates.experiment import Experiment
 from socrates.predictor import Description, Predictor, load, usual_reading
 from socrates.predictor.file_format import MODEL_FILE, SCALERS_FILE, Weights
 from socrates.records import Evaluation, Run
-from socrates.scaling import Scaler
+from socrates.scaling import SCALERS, Scaler
+from socrates.scaling.choice import Choice, CrossValidation, Unscaled, choose
+from socrates.scaling.held_out import open_held_out
 
+NUM_FOLDS = 5  # of the cross-validation that decides whether a scaler is applied
 DELTA = 0.1  # of the certificates that training makes
 
 
@@ -50,11 +54,15 @@ def keep_model(
     scalers: dict[str, Scaler],
     weights: Weights,
     reserved: Split | None,
-) -> None:
-    """Write model.safetensors, or the scalers alone; `reserved` samples certify the risk."""
+) -> str:
+    """Write model.safetensors, or the scalers alone; `reserved` samples certify the risk.
+
+    Returns which scaler the model applies, and why.
+    """
     experiment = run.experiment
     model = model.float()
-    scaler, reading = usual_reading(evaluation.unknown_class)
+    _, reading = usual_reading(evaluation.unknown_class)
+    choice = choose_scaler(run, evaluation, scalers)
     about = Description(
         experiment.model.name,
         dict(getattr(model, "options_when_kept", experiment.model.options)),
@@ -63,16 +71,16 @@ def keep_model(
         splits.class_names,
         splits.preparation,
         evaluation.epoch,
-        scaler if scaler in scalers else "none",
+        choice.name,
         reading,
-        facts=facts(experiment, splits),
+        facts={**facts(experiment, splits), "scaler": scaler_words(choice)},
     )
     predictor = Predictor(model, about, scalers, seen_images(splits))
     file = predictor.save(
         run.directory / (SCALERS_FILE if weights == "none" else MODEL_FILE), weights=weights
     )
     if reserved is None or experiment.certify is None:
-        return
+        return scaler_words(choice)
     if weights == "half":
         predictor = load(file, model=model)  # what is certified is what was written
     try:
@@ -83,6 +91,39 @@ def keep_model(
         predictor.save(file, weights=weights)
     except ValueError as error:
         warnings.warn(f"the model has no certificate: {error}", stacklevel=2)
+    return scaler_words(choice)
+
+
+def choose_scaler(run: Run, evaluation: Evaluation, scalers: Mapping[str, Scaler]) -> Choice:
+    """Return the usual scaler of a model where the validation data say that it helps, or none.
+
+    The rule is that of `scaling.best`: the simpler of the two, which is none, unless the other
+    lowers the cross-validated NLL by more than one standard error and keeps the accuracy.
+    """
+    name, reading = usual_reading(evaluation.unknown_class)
+    if name not in scalers:
+        return Choice("none", evaluation.skipped.get(name, f"{name} was not fitted"))
+    val = run.predictions("val", evaluation.epoch)
+    if len(val.labels) < 2 * NUM_FOLDS:
+        return Choice("none", f"{len(val.labels)} validation images are too few to tell")
+    data = open_held_out(
+        val.logits, val.labels, "keep_model", unknown_class=evaluation.unknown_class
+    )
+    validation = CrossValidation(data, NUM_FOLDS, False, reading)
+    attempts = {
+        "none": validation.attempt(Unscaled()),
+        name: validation.try_one(SCALERS[name]()),
+    }
+    return choose(attempts)
+
+
+def scaler_words(choice: Choice) -> str:
+    """Return which scaler a model applies, and why.
+
+    >>> scaler_words(Choice("none", "the lowest cross-validated NLL (0.193)"))
+    'none, the lowest cross-validated NLL (0.193) on the validation data'
+    """
+    return f"{choice.name}, {choice.reason} on the validation data"
 
 
 def facts(experiment: Experiment, splits: Splits) -> dict[str, Any]:

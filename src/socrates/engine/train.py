@@ -277,11 +277,10 @@ def finish(
         save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
     evaluation, scalers = evaluate_fitted(run, chosen)
     run.save_evaluation(evaluation)
-    keep_model(run, state.model, splits, evaluation, scalers, weights, reserved)
+    scaler = keep_model(run, state.model, splits, evaluation, scalers, weights, reserved)
     records = run.epochs_until(state.epoch)
-    run.finish(
-        {"epochs": len(records), "epoch": chosen, "collapsed": records[chosen - 1].collapsed}
-    )
+    collapsed = records[chosen - 1].collapsed
+    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, "scaler": scaler})
 
 
 def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:

@@ -191,9 +191,10 @@ def ada_ece(
     """Return the adaptive ECE, over bins of equal counts (Nguyen and O'Connor, 2015).
 
     The bins are cut by the rank of the confidence. Their counts differ by at most 1, and the first
-    bins are the larger ones. If weights are not integers, every bin holds the same weight. Samples
-    of equal confidence that lie across a cut give each side their mean, so the value does not
-    depend on the order of the samples.
+    bins are the larger ones. Where all weights are integers, they count as repeated rows. If one is
+    not, every bin holds the same weight, and a weight of 2 is not a row that is repeated: half of
+    each weight may give another value. Samples of equal confidence that lie across a cut give each
+    side their mean, so the value does not depend on the order of the samples.
 
     Args: as for `ece`.
 
@@ -225,7 +226,7 @@ def debiased_ece(
     The result is at least 0. The accuracy of a bin with n samples is modeled as normal with
     variance acc (1 - acc) / n. The amount by which this noise raises the absolute gap on average is
     subtracted. With weights, n is Kish's effective sample size, (sum w)^2 / sum w^2: a row of
-    weight 2 is one observation. In the other metrics it counts as two.
+    weight 2 is one observation, not a row that is repeated. In the other metrics it counts as two.
 
     Args: as for `ece`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations  # numpy.random is loaded only where numbers 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from typing import Any, TypeAlias, cast
@@ -12,9 +12,11 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from ..arrays.content import Classes
-from ..arrays.entries import LabelsLike, TopLike, open_probs, open_samples
+from ..arrays.entries import LabelsLike, TopLike, open_probs, open_samples, open_top
 from ..arrays.open import Array, ArrayLike, check_positive, check_share, open_scores, random_numbers
 from ..arrays.samples import Prediction, Rows, Samples, SamplesView, Top, take_rows
+from .interval import Interval, effective_size, wilson
+from .scoring import accuracy
 
 MetricFunction: TypeAlias = Callable[..., float]
 
@@ -23,24 +25,6 @@ MetricFunction: TypeAlias = Callable[..., float]
 _CHANCE = 3
 
 Z = 1.959964  # two-sided 95% of a normal distribution
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A measured value and its confidence interval, which contains it.
-
-    Args:
-        estimate: the measured value.
-        low: lower end of the interval.
-        high: upper end of the interval.
-
-    >>> Interval(estimate=0.05, low=0.04, high=0.07).high
-    0.07
-    """
-
-    estimate: float
-    low: float
-    high: float
 
 
 def bootstrap(
@@ -58,12 +42,13 @@ def bootstrap(
 ) -> Interval:
     """Return a bootstrap confidence interval of a metric (Efron, 1979), corrected for noise bias.
 
-    Means (`accuracy`, `nll`, `brier`) and metrics that can be negative have the percentile
-    interval. Sampling noise only adds to a calibration error, because that is a mean of absolute
-    values. A resample contains this noise twice, so the mean over the resamples lies above the
-    estimate about as far as the estimate lies above the true value. Twice this excess is subtracted
-    from the quantiles. The subtraction uses squares, because the squares of independent noise add
-    up:
+    `accuracy` is a share, for which no resamples are needed: it has Wilson's interval, which stays
+    in [0, 1] and has a width also where all answers are right (`wilson`). Other means (`nll`,
+    `brier`) and metrics that can be negative have the percentile interval. Sampling noise only
+    adds to a calibration error, because that is a mean of absolute values. A resample contains
+    this noise twice, so the mean over the resamples lies above the estimate about as far as the
+    estimate lies above the true value. Twice this excess is subtracted from the quantiles. The
+    subtraction uses squares, because the squares of independent noise add up:
 
         bound^2 = max(0, quantile^2 - 2 (mean^2 - estimate^2))
 
@@ -110,7 +95,7 @@ def bootstrap(
 
     >>> from socrates.metrics import accuracy
     >>> bootstrap(accuracy, [[0.9, 0.1], [0.6, 0.4]] * 50, [0, 1] * 50)
-    Interval(estimate=0.5, low=0.4, high=0.6)
+    Interval(estimate=0.5, low=0.4038..., high=0.5961...)
     """
     check_positive("num_resamples", num_resamples)
     level_name = "level"
@@ -125,6 +110,10 @@ def bootstrap(
     num_samples, measure = measure_of_resample(metric, probs, labels, data)
     # Computed before the resamples, so that errors name the rows as they were passed in.
     estimate = as_number(metric, measure(None))
+    function, options, _ = unwrap(metric)
+    if function is accuracy:
+        top = open_top(probs, labels, **{**options, **data})
+        return wilson(estimate, effective_size(top), level)
     rng = random_numbers(seed)
     values = np.empty(num_resamples)
     for draw in range(num_resamples):

@@ -40,7 +40,7 @@ def _refitted(run: RunData) -> dict[str, dict[str, dict[str, dict[str, float]]]]
     labels = torch.tensor(test.labels).long()
     refitted: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
     for name, kind in UNREGULARISED.items():
-        scaler = kind(regularization=None)
+        scaler = kind(regularization=None, on="logits")
         try:
             with warnings.catch_warnings():
                 # a limit without optimum is a result here, and shows in the numbers

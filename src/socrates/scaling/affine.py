@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -11,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from socrates.scaling.folds import RegularizationPath
-from socrates.scaling.held_out import HeldOut, refuse_one_class
+from socrates.scaling.held_out import HeldOut, refuse_one_class, widen
 from socrates.scaling.newton import AffineNLL, chunks, minimize
-from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
+from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler, linear_part
 from socrates.scaling.temperature import fit_inverse_temperature
 
 # NLLs of temperature scaling are summed in float32.
@@ -47,15 +49,25 @@ SEPARABLE = (
 )
 
 
+# What an affine map reads: the log-softmax of the logits, or the logits as they are.
+Input: TypeAlias = Literal["log-softmax", "logits"]
+
+
 class AffineScaling(Scaler):
-    """Maps logits to A z + bias, with the least NLL + 1/2 sum of penalty * (T A - I, bias)^2."""
+    """Maps z to A z + bias, with the least NLL + 1/2 sum of penalty * (T A - I, bias)^2.
+
+    `on` says what z is. On the "log-softmax" of the logits, a constant added to a row changes
+    nothing, so that logits and probabilities of one model give the same scaler. On the "logits" as
+    they are, such a constant counts, and a linear layer can hold the map.
+    """
 
     full: bool  # whether A is a matrix, or one number per column
     linear: ClassVar[str]  # the name of A among the buffers
     automatic: ClassVar[str]  # the word for the strength that `_choose` finds
     bias: Tensor
+    options_before: ClassVar[Mapping[str, Any]] = {"on": "logits"}
 
-    def __init__(self, regularization: str | float | None) -> None:
+    def __init__(self, regularization: str | float | None, on: Input) -> None:
         unfitted = torch.ones((0, 0) if self.full else (0,))
         super().__init__(**{self.linear: unfitted, "bias": torch.zeros(0)})
         if isinstance(regularization, np.number):
@@ -66,7 +78,13 @@ class AffineScaling(Scaler):
                 f'{type(self).__name__}: the strength must be "{self.automatic}", a number >= 0, '
                 f"or None for no penalty, got {regularization!r}"
             )
+        if on not in ("log-softmax", "logits"):
+            raise ValueError(
+                f'{type(self).__name__}: on must be "log-softmax" or "logits", got {on!r}'
+            )
         self.regularization = regularization
+        self.on: Input = on
+        self.unknown_class = False  # whether the last column of the fit was the unknown class
         self.strength: float | None = None
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
@@ -78,14 +96,53 @@ class AffineScaling(Scaler):
         return strength
 
     def affine(self) -> tuple[Tensor, Tensor]:
-        """Return A and the bias."""
+        """Return A and the bias, where they are those of the logits."""
+        if self.on != "logits":
+            raise ValueError(
+                f"{type(self).__name__} is an affine map of log-probabilities, which a linear "
+                'layer cannot hold: fit it with on="logits", or call the scaler behind the model, '
+                "nn.Sequential(model, scaler)"
+            )
         return self.get_buffer(self.linear), self.bias
+
+    def transform(self, logits: Tensor) -> Tensor:
+        """Return A z + bias."""
+        z = self._input(logits, self.unknown_class)
+        scaled, shift = linear_part(z, self.get_buffer(self.linear), self.bias)
+        return scaled + shift
+
+    def _input(self, logits: Tensor, unknown_class: bool) -> Tensor:
+        """Return z: the logits, or their log-softmax over the known classes."""
+        if self.on == "logits":
+            return logits
+        if not unknown_class:
+            return widen(logits).log_softmax(dim=-1)
+        known = widen(logits)[..., :-1]
+        centred = logits - known.amax(dim=-1, keepdim=True)
+        return centred - centred[..., :-1].logsumexp(dim=-1, keepdim=True)
+
+    def get_extra_state(self) -> Tensor:
+        """Return columns, floor and scores, and on the log-softmax whether one column is unknown.
+
+        States of earlier versions, which read the logits, have no fourth number.
+        """
+        if self.on == "logits":
+            return super().get_extra_state()
+        numbers = [self.columns, self.floor, self.takes_scores, self.unknown_class]
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore what `get_extra_state` returned."""
+        super().set_extra_state(state)
+        self.on = "log-softmax" if state.numel() > 3 else "logits"
+        self.unknown_class = state.numel() > 3 and bool(state[3])
 
     def num_fitted(self, columns: int) -> float:
         """Return the size of A and the bias."""
         return columns * (columns + 1 if self.full else 2)
 
     def _fit(self, data: HeldOut) -> Fit:
+        data = replace(data, logits=self._input(data.logits, data.unknown_class))
         labels = data.labels
         refuse_one_class(labels, type(self).__name__)
         b, report, no_temperature = fit_inverse_temperature(data.known)
@@ -109,6 +166,7 @@ class AffineScaling(Scaler):
                 theta = fitted
                 report = FitReport(len(labels), steps, gradient_norm, before, min(after, before))
         self.strength = strength
+        self.unknown_class = data.unknown_class
         limit = SEPARABLE if is_separable(report, data.weight) else ""
         # A penalty ends what the scales gain by growing, but not the temperature that they are
         # drawn to.
@@ -128,7 +186,12 @@ class AffineScaling(Scaler):
     def extra_repr(self) -> str:
         """Return the regularisation, and what was fitted."""
         strength = "" if self.strength is None else f"strength={self.strength:.4g}, "
-        return f"regularization={self.regularization!r}, {strength}{super().extra_repr()}"
+        return f"regularization={self.regularization!r}, {strength}{self._input_repr()}"
+
+    def _input_repr(self) -> str:
+        """Return what is read unless it is the usual, and what every scaler shows."""
+        on = "on='logits', " if self.on == "logits" else ""
+        return f"{on}{super().extra_repr()}"
 
 
 def is_separable(report: FitReport, weight: Tensor | None) -> bool:
@@ -160,8 +223,10 @@ def _unknown_bias(logits: Tensor, objective: AffineNLL, theta: Tensor) -> float:
 
 
 class VectorScaling(AffineScaling):
-    """Maps logits z to scale * z + bias, one pair per column, with the least regularised NLL.
+    """Maps z to scale * z + bias, one pair per column, with the least regularised NLL.
 
+    z is the log-softmax of the logits, or with `on="logits"` the logits as they are, as in Guo et
+    al. (2017).
     The objective is mean NLL + strength / 2 * (|T scale - 1|^2 + |bias|^2), T being the temperature
     of temperature scaling, which is strength infinity. `regularization` is a strength >= 0, None
     for no penalty, with which few samples per class let the scales grow without bound, or
@@ -183,8 +248,13 @@ class VectorScaling(AffineScaling):
     automatic = "structured"
     scale: Tensor
 
-    def __init__(self, regularization: Literal["structured"] | float | None = "structured") -> None:
-        super().__init__(regularization)
+    def __init__(
+        self,
+        regularization: Literal["structured"] | float | None = "structured",
+        *,
+        on: Input = "log-softmax",
+    ) -> None:
+        super().__init__(regularization, on)
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         num_classes = objective.logits.shape[1]
@@ -192,8 +262,10 @@ class VectorScaling(AffineScaling):
 
 
 class MatrixScaling(AffineScaling):
-    """Maps logits z to W z + bias with the least regularised NLL.
+    """Maps z to W z + bias with the least regularised NLL.
 
+    z is the log-softmax of the logits, or with `on="logits"` the logits as they are, as in Guo et
+    al. (2017).
     The objective is mean NLL + strength / 2 * (|T W - I|^2 + |bias|^2), T being the temperature of
     temperature scaling: off-diagonal and intercept regularisation (ODIR, Kull et al. 2019) that
     also holds the diagonal, so that strength infinity is temperature scaling. `regularization` is a
@@ -217,8 +289,10 @@ class MatrixScaling(AffineScaling):
     automatic = "cv"
     weight: Tensor
 
-    def __init__(self, regularization: Literal["cv"] | float | None = "cv") -> None:
-        super().__init__(regularization)
+    def __init__(
+        self, regularization: Literal["cv"] | float | None = "cv", *, on: Input = "log-softmax"
+    ) -> None:
+        super().__init__(regularization, on)
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         path = RegularizationPath(objective, MATRIX_STRENGTHS, self._penalty, MATRIX_UNSEEN)
@@ -228,21 +302,23 @@ class MatrixScaling(AffineScaling):
 
 
 class StructuredScaling(AffineScaling):
-    """Maps logits z to A z + bias with a structured penalty whose strength is cross-validated.
+    """Maps z to A z + bias with a structured penalty whose strength is cross-validated.
 
+    z is the log-softmax of the logits, or with `on="logits"` the logits as they are.
     With T the temperature of temperature scaling, n samples and k classes, the objective is mean
     NLL + d k / n (|diag(T A) - 1|^2 + |bias|^2) + m k (k - 1) / n |off-diagonal of T A|^2, m being
     the strength and d = min(m, 1), or m / 10 where that is larger, so that strength infinity is
-    temperature scaling. Strength 1 is structured matrix scaling (Berta et al. 2026, the package
-    probmetrics) without its mixture with a uniform guess. With `structure="diagonal"` only the
-    diagonal is fitted, d = m, and strength 1 is structured vector scaling.
+    temperature scaling. Strength 1 has the penalty of structured matrix scaling (Berta et al. 2026,
+    the package probmetrics), which reads the log-softmax of z / T instead, and mixes the result
+    with a uniform guess; docs/scalers.md has how far the two differ. With `structure="diagonal"`
+    only the diagonal is fitted, d = m, and strength 1 has that of structured vector scaling.
 
     `strength` is a number >= 0, None for no penalty, or "cv" (default): infinity and numbers from
     100 to 0.001 are tried from strong to weak by 5-fold cross-validation on the fit data (1 of the
     5 folds beyond 4,194,304 logits), and the strongest within a quarter of a standard error of the
     best is taken;
-    with fewer than ten rows that is infinity. The strength used is in `strength`. Where there are
-    no logits, log-probabilities will do. A class without labels keeps row and column of temperature
+    with fewer than ten rows that is infinity. The strength used is in `strength`. A class without
+    labels keeps row and column of temperature
     scaling and bias 0, and cross-validation then ends at 1. Only an unknown last column, declared
     by `unknown_class=True`, is ruled out: its bias is lowered until its gradient is below 1e-7.
 
@@ -262,12 +338,14 @@ class StructuredScaling(AffineScaling):
         self,
         strength: Literal["cv"] | float | None = "cv",
         structure: Literal["full", "diagonal"] = "full",
+        *,
+        on: Input = "log-softmax",
     ) -> None:
         if structure not in ("full", "diagonal"):
             raise ValueError(f'structure must be "full" or "diagonal", got {structure!r}')
         self.structure = structure
         self.full = structure == "full"
-        super().__init__(strength)
+        super().__init__(strength, on)
 
     def _choose(self, objective: AffineNLL) -> tuple[float, Tensor]:
         path = RegularizationPath(
@@ -290,5 +368,4 @@ class StructuredScaling(AffineScaling):
     def extra_repr(self) -> str:
         """Return the structure, the strength, and what was fitted."""
         strength = f"{self.regularization!r}" if self.strength is None else f"{self.strength:.4g}"
-        fitted = super(AffineScaling, self).extra_repr()
-        return f"structure={self.structure!r}, strength={strength}, {fitted}"
+        return f"structure={self.structure!r}, strength={strength}, {self._input_repr()}"

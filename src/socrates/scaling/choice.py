@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from socrates.metrics.predictions import Reading, probabilities
 from socrates.scaling.held_out import HeldOut, mean, mean_and_error
-from socrates.scaling.scaler import Scaler
+from socrates.scaling.scaler import Fit, FitReport, Scaler
+from socrates.scaling.temperature import TemperatureScaling
 
 # Standard errors within which two scalers count as equally good.
 NEAR = 1.0
@@ -44,6 +46,17 @@ class Choice:
 
     name: str
     reason: str
+
+
+class Unscaled(TemperatureScaling):
+    """Leave logits as they are, so that doing nothing is cross-validated beside the scalers."""
+
+    def num_fitted(self, columns: int) -> float:
+        """Return 0: nothing is simpler."""
+        return 0
+
+    def _fit(self, data: HeldOut) -> Fit:
+        return {"temperature": 1.0}, FitReport(len(data.labels), 0, 0.0, math.nan, math.nan), ""
 
 
 class CrossValidation:

@@ -111,17 +111,22 @@ def rebuild(name: str, attributes: Mapping[str, Any], tensors: Mapping[str, Tens
 
 
 def _unfitted(name: str, attributes: Mapping[str, Any]) -> Scaler:
-    """Return a new scaler with those of the attributes that its constructor takes."""
-    parameters = inspect.signature(SCALERS[name]).parameters
-    options = {
+    """Return a new scaler with those of the attributes that its constructor takes.
+
+    A file of an earlier version lacks the options that were added since.
+    """
+    kind = SCALERS[name]
+    parameters = inspect.signature(kind).parameters
+    stated = {
         key: value for key, value in attributes.items() if key in parameters and value is not None
     }
+    options: dict[str, Any] = {**getattr(kind, "options_before", {}), **stated}
     for key, value in options.items():
         if isinstance(value, int) and abs(value) > LARGEST:
             raise ValueError(
                 f"{key!r} of its scaler {name!r} is {value}, expected at most {LARGEST}"
             )
-    return SCALERS[name](**options)
+    return kind(**options)
 
 
 def _make_room(scaler: nn.Module, key: str, value: Tensor) -> None:

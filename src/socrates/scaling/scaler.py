@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -91,6 +91,8 @@ class Scaler(nn.Module):
     short: ClassVar[str]
     needs_unknown_class: ClassVar[bool] = False
     usual: ClassVar[bool] = True
+    # What the options were that files of earlier versions lack.
+    options_before: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, **unfitted: Tensor | float) -> None:
         super().__init__()
@@ -207,13 +209,13 @@ class Scaler(nn.Module):
 
     def transform(self, logits: Tensor) -> Tensor:
         """Return scaled logits of a float32 or float64 tensor, unchecked: for exported programs."""
-        scaled, shift = self._linear_part(logits)
+        scaled, shift = linear_part(logits, *self.affine())
         return scaled + shift
 
     def fold(self, linear: nn.Linear) -> nn.Linear:
         """Return a new linear layer whose outputs are already scaled."""
         columns = self._fitted_columns()
-        self.affine()  # raises where the map is not affine
+        scale, shift = self.affine()  # raises where the map is not affine
         is_linear = isinstance(linear, nn.Linear)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_linear or linear.out_features != columns:
             raise ValueError(
@@ -225,7 +227,8 @@ class Scaler(nn.Module):
         weight = linear.weight.detach()
         bias = weight.new_zeros(columns) if linear.bias is None else linear.bias  # pyright: ignore[reportUnnecessaryComparison]
         layer = nn.Linear(linear.in_features, columns, device=weight.device, dtype=weight.dtype)
-        scaled, shift = self._linear_part(torch.cat([weight.T, bias[None]]).double())
+        both = torch.cat([weight.T, bias[None]]).double()
+        scaled, shift = linear_part(both, scale, shift)
         with torch.no_grad():
             layer.weight.copy_(scaled[:-1].T)
             layer.bias.copy_(scaled[-1] + shift)
@@ -255,7 +258,7 @@ class Scaler(nn.Module):
         """Restore what `get_extra_state` returned."""
         self.columns = int(state.reshape(-1)[0])
         self.floor = LEAST if state.ndim == 0 else float(state[1])
-        self.takes_scores = state.numel() > 2
+        self.takes_scores = state.numel() > 2 and bool(state[2])
 
     def _open(self, values: ArrayLike, from_probs: bool, stacklevel: int) -> Tensor:
         """Return logits or probabilities with the columns of the fit, (..., C)."""
@@ -286,12 +289,6 @@ class Scaler(nn.Module):
         """Return scaled logits in single precision at least."""
         return self.transform(log_probs(values, self.floor) if from_probs else widen(values))
 
-    def _linear_part(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the linear part of the affine map, and its shift, in the logits' precision."""
-        scale, shift = (part.to(logits) for part in self.affine())
-        scaled = nn.functional.linear(logits, scale) if scale.ndim == 2 else logits * scale
-        return scaled, shift
-
     def _fitted_columns(self) -> int:
         if self.columns == 0:
             raise ValueError(
@@ -319,6 +316,13 @@ class Scaler(nn.Module):
             # A clone, because torch.export warns about saving a view.
             self.register_buffer(name, torch.as_tensor(value, device=device, dtype=dtype).clone())
         self.columns = columns  # of the logits it was fitted on; 0 before
+
+
+def linear_part(logits: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the linear part of an affine map of logits, and its shift, in their precision."""
+    scale = scale.to(logits)
+    scaled = nn.functional.linear(logits, scale) if scale.ndim == 2 else logits * scale
+    return scaled, shift.to(logits)
 
 
 def _has_values(logits: Tensor) -> bool:
