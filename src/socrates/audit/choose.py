@@ -109,7 +109,8 @@ def headline(choice: FileChoice, rescaled: Collection[str] = ()) -> str:
         return f"Use {choice.nll.best} for its confidence, {choice.accuracy.best} for its answers."
     if len(use) == len(labels):
         either = "either" if len(labels) == 2 else "any of them"
-        return f"Use {either}: none is shown to be better."
+        scaled = ", rescaled" if choice.failing and choice.failing <= {*rescaled} else ""
+        return f"Use {either}{scaled}: none is shown to be better."
     if len(use) > FEW:
         return f"Use one of {len(use)} of the {len(labels)} files: the others are worse."
     if len(use) > 1:
@@ -207,7 +208,7 @@ def better_calibrated(differences: Sequence[FileDifference], files: Sequence[Jud
             better = difference.label if difference.value < 0 else difference.reference
             low, high = sorted((abs(difference.low), abs(difference.high)))
             return (
-                f"As they are, {better} is better calibrated: its ECE less chance is "
+                f"As they are, {better} is better calibrated: its calibration error less chance is "
                 f"{100 * abs(difference.value):.1f} points lower (95% interval {100 * low:.1f} to "
                 f"{100 * high:.1f})."
             )

@@ -157,15 +157,15 @@ def difference_table(differences: Sequence[FileDifference]) -> Table:
         metric = METRICS[difference.metric]
         numbers = (difference.value, difference.low, difference.high)
         cells = [cell_of(metric, value) for value in numbers]
-        head = f"{metric.head} less chance" if metric.name == "ece" else metric.head
+        head = "Error less chance (%)" if metric.name == "ece" else metric.head
         head += " after scaling" if difference.after_scaling else ""
         keys = (head, difference.label, difference.reference)
         rows.append(TableRow(keys, (*cells, difference.words)))
     heads = ("Metric", "File", "Reference", "Difference", "95% from", "95% to", "Verdict")
     notes = (
-        "Paired by row. The intervals of a metric hold for all pairs of files at once. The ECE is "
-        "compared less what chance alone adds to it: a file is better only if the other fails its "
-        "own calibration test, too.",
+        "Paired by row. The intervals of a metric hold for all pairs of files at once. The error "
+        "less chance is the calibration error (root mean square over the bins) without what chance "
+        "alone adds to it; a file is better only if the other fails its own calibration test, too.",
         "After scaling: each file under its scaler to use, on the rows that no scaler was fitted "
         "on.",
     )
