@@ -2,11 +2,11 @@
 fuzz`.
 
 Every reader either takes a file or refuses it by a ValueError or OSError of one line that names the
-file. All else is a
-finding: another error, several lines, a crash, more memory than two gigabytes, more than ten
-seconds. Readers run in forks, for equal times, until there were enough inputs or time is up; what
-is spoiled is a function of the seed, so that `--only "audit CSV" --first 123 --inputs 1` repeats
-the input 123. Exit code 1: there were findings."""
+file. All else is a finding: another error, several lines, a crash, more memory than two gigabytes,
+more than ten seconds. Readers run in forks, for equal times and each at least once, until there
+were enough inputs or time is up; what is spoiled is a function of the seed, so that
+`--only "audit CSV" --first 123 --inputs 1` repeats the input 123. Exit code 1: there were
+findings."""
 
 from __future__ import annotations
 
@@ -173,24 +173,22 @@ def fuzz(
     first: int,
     processes: int,
 ) -> dict[str, Tally]:
-    """Spoil and read in turns, each reader for as long as the others."""
+    """Spoil and read in rounds, in which every reader has its turn, each as long as the others."""
     tallies = {target.name: Tally() for target in all_targets}
     end = time.monotonic() + seconds
-    while True:
+    done = 0
+    while done < inputs and time.monotonic() < end:
         waiting, running = list(all_targets), list[Fork]()
         while waiting or running:
             while waiting and len(running) < processes:
                 target = waiting.pop(0)
                 start = first + tallies[target.name].inputs
-                left = inputs - sum(tally.inputs for tally in tallies.values())
-                running.append(Fork.start(target, seed, start, start + max(1, left)))
+                running.append(Fork.start(target, seed, start, start + inputs - done))
             fork = running.pop(0)
             fork.collect(tallies[fork.target.name])
-            if sum(tally.inputs for tally in tallies.values()) >= inputs or time.monotonic() > end:
-                waiting = []
-        print(f"{sum(tally.inputs for tally in tallies.values()):,} inputs", flush=True)
-        if sum(tally.inputs for tally in tallies.values()) >= inputs or time.monotonic() > end:
-            return tallies
+        done = sum(tally.inputs for tally in tallies.values())
+        print(f"{done:,} inputs", flush=True)
+    return tallies
 
 
 def table(tallies: dict[str, Tally]) -> str:

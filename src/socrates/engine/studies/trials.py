@@ -42,20 +42,23 @@ class OptunaSearch:
         self.open: dict[int, Candidate] = {}  # proposed and not reported yet, by trial number
 
     def ask(self) -> list[Candidate]:
-        """Return the next candidates, first all of a stopped search, and none at the end."""
+        """Return the next batch of candidates, and none at the end.
+
+        The first batch of a search that was stopped is all that it had proposed, and enough new
+        candidates to fill its last batch.
+        """
         from optuna.trial import FixedTrial
 
         trials = self.study.get_trials(deepcopy=False)
         old = [trial for trial in trials if self._complete(trial)][: self.num_trials]
-        repeats = not self.started
-        self.started = True
-        num_batches = len(old) // self.at_once + 1
-        if repeats and old:
-            num_batches = math.ceil(len(old) / self.at_once)
         candidates: dict[int, Candidate] = {}
-        if repeats:
+        if not self.started:
             for trial in old:
                 candidates[trial.number] = self._candidate(FixedTrial(trial.params))
+        self.started = True
+        batches_begun = math.ceil(len(old) / self.at_once)
+        is_continued = bool(candidates)
+        num_batches = batches_begun if is_continued else len(old) // self.at_once + 1
         for number in range(len(old), min(num_batches * self.at_once, self.num_trials)):
             trial = self._propose(number)
             candidates[trial.number] = self._candidate(trial)
