@@ -16,8 +16,8 @@ from socrates.cli.report import show_answers
 from socrates.experiment import Part
 from socrates.records import Evaluation
 from socrates.report.answer import answer, at_floor, differences, lines_of, over_settings
-from socrates.report.page import page_data
 from socrates.report.results import Results
+from socrates.report.study_page import page_data
 from socrates.report.vocabulary import METHODS, METRICS, glossary_terms, study_scalers
 
 

@@ -15,7 +15,8 @@ from report_runs import experiment, make_run
 from socrates import pareto
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
-from socrates.report.page import page_data, write_page
+from socrates.report.page import write_page
+from socrates.report.study_page import page_data
 
 ARGUMENTS = [
     "--headless",

@@ -31,8 +31,8 @@ from socrates.report.figures.compose import (
     write_drawing,
 )
 from socrates.report.figures.plane import Plane, Trail, plane_of
-from socrates.report.page import page_data
 from socrates.report.results import Band, Results, bands
+from socrates.report.study_page import page_data
 from socrates.report.style import Style, styles
 from socrates.report.vocabulary import READINGS
 from socrates.report.write import prefixes, write_figures

@@ -7,6 +7,7 @@ import dataclasses
 import gzip
 import json
 import re
+from html import escape
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from report_runs import experiment, make_run
 from socrates.experiment import Part
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
-from socrates.report.page import agreement, page_data, render, write_page
+from socrates.report.page import TEACHING, render, write_page
+from socrates.report.study_page import agreement, page_data
 from socrates.report.tables import Cell, Table, TableRow, to_html
 
 
@@ -71,7 +73,7 @@ def three(tmp_path):
 
 
 def test_counts(three):
-    assert three["counts"] == {"runs": 6, "methods": 3, "seeds": 2}
+    assert three["counts"] == {"runs": 6, "seeds": 2, "test images": 200}
     assert labels_of(three) == ["CE", "SAT", "Socrates"]
 
 
@@ -150,49 +152,12 @@ def test_scaling_shows_every_scaler_and_the_readout_only_where_there_is_one(thre
     assert shown == {0: plain, 1: [*plain, "readout scaling"], 2: [*plain, "readout scaling"]}
 
 
-def rows_of(forest):
-    """The rows of a forest as (label, numbers and words)."""
-    found = re.findall(r"<tr data-line.*?</tr>", forest, re.S)
-    names = [re.search(r"<button[^>]*>([^<]*)", row).group(1) for row in found]
-    return {
-        name: re.findall(r'<b>(.*?)</b>(?:<small data-words="(.*?)")?', row)
-        for name, row in zip(names, found, strict=True)
-    }
-
-
-def test_the_first_screen_has_every_line_by_rising_ece(three):
-    screen = first(three)["screen"]
-    assert screen.index("<h1>") < screen.index('class="verdict"') < screen.index('class="forest"')
-    rows = rows_of(first(three)["forest"])
-    assert next(iter(rows)) == "Socrates"
-    assert [*rows][-1].startswith("SAT")  # collapsed ones come last
-    assert rows["CE"] == [("10.00", ""), ("91.50", "")]
-    assert "100 % of the answers are &#39;unknown&#39;" in screen
-
-
-def test_a_reference_turns_values_into_differences(three):
-    labels = [*rows_of(first(three)["forest"])]
-    assert len(first(three)["forests"]) == len(labels)
-    rows = rows_of(first(three)["forests"][labels.index("Socrates")])
-    assert rows["Socrates"] == [("+0.00", "reference"), ("+0.00", "reference")]
-    assert [number for number, _ in rows["CE"]] == ["+8.00", "−2.00"]
-    assert {words for _, words in rows["CE"]} == {"worse"}
-
-
 def test_a_method_alone_has_nothing_to_compare(tmp_path):
     make_run(tmp_path, experiment("brier"), test={"ece": 0.01})
     data = data_of(tmp_path)
-    assert "There is only one method." in first(data)["html"]
+    assert 'id="differences"' not in first(data)["html"]
+    assert "is the difference real?" not in first(data)["screen"]
     assert "<h1>" in first(data)["screen"]
-
-
-def test_many_rows_are_folded_to_the_first_five(tmp_path):
-    for gamma in range(15):
-        make_run(tmp_path, experiment("focal", gamma=float(gamma)), num_test=50)
-    (setting,) = data_of(tmp_path)["settings"]
-    folded = re.findall(r'<tr data-line="(\d+)"[^>]*class="[^"]*more"', setting["forest"])
-    assert [int(place) for place in folded] == [*range(5, 30)]
-    assert "Show all 30 rows" in setting["screen"]
 
 
 def test_readings_that_agree_are_said_to(tmp_path):
@@ -210,6 +175,15 @@ def test_readings_that_agree_are_said_to(tmp_path):
     assert agreement([group]).startswith("0 of 200 answers are “unknown”: the 4 readings agree")
 
 
+def test_collapsed_runs_do_not_speak_for_the_unknown_class(tmp_path):
+    values = {"ece": 0.01, "accuracy": 0.9, "unknown_share": 0.0}
+    make_run(tmp_path, experiment("socrates"), test=values)
+    make_run(tmp_path, experiment("gamblers"), skill=0.1, collapsed="all answers are unknown")
+    (members,) = settings_of(tmp_path)[0].values()
+    assert agreement(members).startswith("0 of 200 answers")
+    assert agreement([item for item in members if item.collapses]) == ""
+
+
 def test_every_chart_has_a_text_alternative(three):
     html = first(three)["html"]
     charts = re.findall(r'data-chart="([^"]+)" role="img" aria-labelledby="([^"]+)"', html)
@@ -218,6 +192,36 @@ def test_every_chart_has_a_text_alternative(three):
         texts = [re.search(rf'id="{part}">([^<]*)<', html).group(1) for part in ids.split()]
         assert texts[0]
         assert texts[2]
+
+
+def test_how_to_read_is_taught_once_and_not_above_each_chart(three):
+    html = first(three)["html"]
+    guide = html[html.index('id="guide"') : html.index("</details>")]
+    for name in ("paths", "final", "val_ece", "beta", "scaling"):
+        assert html.count(escape(TEACHING[name])) == guide.count(escape(TEACHING[name])) == 1
+    shown = re.findall(r'<p class="how">([^<]*)</p>', html)
+    assert len(shown) > 6
+    assert all(len(words) < 90 for words in shown)
+
+
+def test_sections_with_nothing_to_show_are_left_out(tmp_path):
+    make_run(tmp_path, experiment("ce"))
+    make_run(tmp_path, experiment("brier"))
+    html = first(data_of(tmp_path))["html"]
+    assert "#unknown" not in html
+    assert 'id="evolution"' not in html
+    assert 'id="curves"' in html
+
+
+def test_one_trail_is_drawn_that_of_socrates_unless_another_is_chosen(three):
+    assert labels_of(three)[first(three)["trail"]] == "Socrates"
+
+
+def test_names_are_indented_only_where_they_have_a_swatch():
+    table = Table("t", "T", ("Metric", "Method", "ECE"), (TableRow(("Acc", "CE"), (Cell(1.0),)),))
+    methods = {"CE": {"place": 0, "marker": "s", "collapsed": ""}}
+    heads = re.findall(r'<th scope="col" class="([^"]*)"', to_html(table, methods=methods))
+    assert ["swatched" in head for head in heads] == [False, True, False]
 
 
 def test_files_are_linked_from_the_page(tmp_path):
@@ -231,7 +235,9 @@ def test_files_are_linked_from_the_page(tmp_path):
 
 
 def test_runs_carry_configuration_and_command(three):
-    (run,) = re.findall(r'<details class="run collapsed">.*?</details>', first(three)["html"], re.S)
+    (run,) = re.findall(
+        r'<details[^>]* class="run collapsed">.*?</details>', first(three)["html"], re.S
+    )
     assert "socrates train sat --seed 2" in run
     assert '<span class="wide">6 epochs</span>' in run
     assert "&#34;learning_rate&#34;: 0.1" in run
@@ -335,14 +341,3 @@ def test_a_page_of_twenty_runs_is_small(tmp_path):
         for seed in range(1, 6):
             make_run(tmp_path, experiment(method, seed))
     assert len(render(data_of(tmp_path), "Four losses")) < 2_500_000
-
-
-def test_each_of_36_rows_can_be_the_reference(tmp_path):
-    variants = [
-        experiment("focal", seed, gamma=float(gamma)) for gamma in range(1, 19) for seed in (1, 2)
-    ]
-    for one in variants:
-        make_run(tmp_path, one)
-    made = first(data_of(tmp_path))
-    assert len(made["forests"]) == 36  # as trained, and after temperature scaling
-    assert made["forest"].count('<button type="button" aria-pressed') == 36

@@ -21,7 +21,7 @@ from socrates.report.comparisons import (
     scaled_table,
 )
 from socrates.report.listings import reference, runs_table, significance_table, skipped_table
-from socrates.report.page import page_data
+from socrates.report.study_page import page_data
 from socrates.report.tables import TableRow, emphasis
 from socrates.report.vocabulary import METRICS, compared_metrics
 

@@ -6,7 +6,6 @@ without any script.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from .answer import Answer, AnswerLine, Estimate, differences
 from .figures.chart import Json
 from .markup import markup
 from .statistics import PairedDifference
+from .strip import Strip, with_minus
 from .style import Look
 from .vocabulary import glossary_terms, scaler_of
 
@@ -22,38 +22,6 @@ FIRST_ROWS = 5
 # The best rows, which can be chosen: all differences to each of them are on the page.
 MOST_REFERENCES = 36
 CROWD = 3.0  # times the upper quartile: what is farther from the good end is drawn at the edge
-
-
-@dataclass(frozen=True)
-class Strip:
-    """A range of numbers laid out from 0 to 100 percent of a width."""
-
-    low: float
-    high: float
-
-    def at(self, value: float) -> float:
-        """Return where a value stands, in percent; what lies outside stands at the edge.
-
-        >>> Strip(0, 4).at(1), Strip(0, 4).at(9), Strip(0, 4).at(float("nan"))
-        (25.0, 100.0, nan)
-        """
-        share = 100 * (value - self.low) / (self.high - self.low)
-        return share if math.isnan(share) else round(min(max(share, 0.0), 100.0), 2)
-
-    @property
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of round numbers in percent, with what is written there.
-
-        >>> Strip(0, 3.4).ticks
-        [(0.0, '0'), (29.41, '1'), (58.82, '2'), (88.24, '3')]
-        """
-        rough = (self.high - self.low) / 4
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = min((step * power for step in (1, 2, 5, 10)), key=lambda step: abs(step - rough))
-        first = math.ceil(self.low / step - 1e-9)
-        last = math.floor(self.high / step + 1e-9)
-        values = [number * step for number in range(first, last + 1)]
-        return [(self.at(value), _with_minus(f"{value:.6g}")) for value in values]
 
 
 def ece_strip(lines: Sequence[AnswerLine]) -> Strip:
@@ -150,7 +118,7 @@ def screen(
     leaders = sum(line.leader for line in lines)
     tinted = "not shown to be worse than the lowest ECE" if leaders > 1 else "the lowest ECE"
     return markup(
-        "screen.html",
+        "forest_screen.html",
         answer=answer,
         forest=forest,
         folded=len(lines) > MANY_ROWS,
@@ -188,9 +156,9 @@ def _on_strip(strip: Strip, value: Estimate | PairedDifference, form: str) -> Js
     high = value.mean if math.isnan(value.high) else value.high
     has_interval = low < high
     inside = strip.low <= value.mean <= strip.high
-    interval = _with_minus(f"95% from {low:{form}} to {high:{form}}")
+    interval = with_minus(f"95% from {low:{form}} to {high:{form}}")
     return {
-        "text": _with_minus(f"{value.mean:{form}}"),
+        "text": with_minus(f"{value.mean:{form}}"),
         "at": strip.at(value.mean) if inside else None,
         "low": strip.at(low) if has_interval else None,
         "high": strip.at(high) if has_interval else None,
@@ -209,7 +177,3 @@ def _sound(lines: Sequence[AnswerLine]) -> list[AnswerLine]:
 
 def _known(values: Sequence[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
-
-
-def _with_minus(text: str) -> str:
-    return text.replace("-", "−")

@@ -56,7 +56,7 @@ def with_idle(note: str | None, settings: Settings) -> str | None:
         place = f" ({setting})" if setting else ""
         alike += [
             f"Idle: what sets {first_of(labels, ' and ')} apart{place}."
-            for labels in _same_training(members)
+            for labels in same_training(members)
         ]
     sentences = [f"Idle: {words}: {first_of(labels)}." for words, labels in idle_labels.items()]
     return " ".join(filter(None, [note, *sentences, *alike])) or None
@@ -70,7 +70,7 @@ def _label_with_place(results: Results, setting: str, count: int) -> str:
     return f"{results.label} ({place})" if place else results.label
 
 
-def _same_training(members: Members) -> list[list[str]]:
+def same_training(members: Members) -> list[list[str]]:
     """Return the labels of different experiments that had the same losses but for rounding."""
     groups: list[list[Results]] = []
     for results in members:

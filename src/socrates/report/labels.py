@@ -98,6 +98,36 @@ def shared_in_words(experiments: Sequence[Experiment]) -> list[str]:
     ]
 
 
+def varied_options(experiments: Sequence[Experiment]) -> list[dict[str, object]]:
+    """Return the options of each experiment in which they differ, that with most values first.
+
+    An option that follows from another one, as a learning rate may from the batch size, is left
+    out.
+
+    >>> one = Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=2.0))
+    >>> varied_options([one, dataclasses.replace(one, method=Part("focal", gamma=1.0))])
+    [{'gamma': 2.0}, {'gamma': 1.0}]
+    """
+    options = [
+        {**dict(item.method.options), **_fields_besides_method(item)} for item in experiments
+    ]
+    names = dict.fromkeys(name for values in options for name in values)
+    columns = {name: [values.get(name) for values in options] for name in names}
+    differing = [name for name, column in columns.items() if len({*map(str, column)}) > 1]
+    differing.sort(key=lambda name: -len({*map(str, columns[name])}))
+    kept: list[str] = []
+    for name in differing:
+        if not any(_follows(columns[name], columns[other]) for other in kept):
+            kept.append(name)
+    return [{name: values.get(name) for name in kept} for values in options]
+
+
+def _follows(values: Sequence[object], others: Sequence[object]) -> bool:
+    """Return whether each of the other values always comes with the same value."""
+    pairs = {*zip(map(str, others), map(str, values), strict=True)}
+    return len(pairs) == len({*map(str, others)})
+
+
 def _shared_by(variants: Sequence[Experiment]) -> dict[str, Value]:
     """Return the options that are the same in all variants and not at the default in some."""
     changed = {key for variant in variants for key in variant.changed("method")}

@@ -7,34 +7,25 @@ links and switches.
 import base64
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-
-from socrates.experiment import Experiment
 from socrates.files import replacing
 
 from ..palette import DARK, faded, on_dark
-from .aggregate import Skipped
-from .answer import Answer
-from .comparisons import overview_table, scaled_table
-from .figures import FIGURES, sections_in_words
-from .figures.chart import Chart, Json, by_reading, first_shown
-from .forest import MOST_REFERENCES, forest, screen
-from .listings import significance_table
+from .figures.chart import Chart, Json
 from .markup import asset, markup
-from .results import Members, Settings
-from .statistics import mean_std
-from .style import Look, styles
-from .tables import to_html
-from .vocabulary import FEWEST, METRICS, READINGS, USUAL_READING, glossary_terms, study_scalers
+from .results import Members
+from .style import Look
+from .vocabulary import (
+    READINGS,
+    glossary_terms,
+)
 from .words import capitalised
 
-ALONE = '<p class="empty">There is only one method.</p>'
-RUNS = {"name": "runs", "heading": "Which runs are these?"}
+# How to read each chart, in the one place where the page teaches it.
+TEACHING: dict[str, str] = json.loads(asset("captions.json"))
 
 
 def meanings() -> dict[str, str]:
@@ -43,45 +34,6 @@ def meanings() -> dict[str, str]:
         name: f"{term.long}: {term.meaning}{f', {term.direction}' if term.direction else ''}"
         for name, term in glossary_terms().items()
     }
-
-
-def head_hints() -> dict[str, str]:
-    """Return the meaning of each head of a column of metrics or scalers."""
-    words = meanings()
-    hints = {spec.head: words[spec.symbol] for spec in METRICS.values()}
-    for scaler in study_scalers().values():
-        if scaler.short:
-            hints[f"+ {scaler.short}"] = f"after {words[scaler.short]}"
-    return hints
-
-
-def page_data(
-    settings: Settings,
-    answers: Mapping[str, Answer],
-    skipped: Sequence[Skipped] = (),
-    *,
-    command: Callable[[Experiment], str] = lambda experiment: "",
-    files: Sequence[str] = (),
-) -> Json:
-    """Return all that the page of a report shows as plain JSON, the setting with most runs first.
-
-    `answers` are those of the settings; `command` returns the command line that repeats an
-    experiment; `files` are paths from the page to link to.
-    """
-    filled = [(heading, members) for heading, members in settings.items() if members]
-    filled.sort(key=lambda setting: -sum(len(results.seeds) for results in setting[1]))
-    everyone = [results for _, members in filled for results in members]
-    counts = {
-        "runs": sum(len(results.seeds) for results in everyone),
-        "methods": len({results.label for results in everyone}),
-        "seeds": len({seed for results in everyone for seed in results.seeds}),
-        **({"settings": len(filled)} if len(filled) != 1 else {}),
-    }
-    shown = [
-        setting_data(heading, members, answers[heading], command) for heading, members in filled
-    ]
-    left_out = [(str(directory), reason) for directory, reason in skipped]
-    return page_of(shown, [*sections_in_words(), RUNS], "socrates report", counts, left_out, files)
 
 
 def page_of(
@@ -100,6 +52,7 @@ def page_of(
         "readings": {name: f"{capitalised(words)}." for name, words in READINGS.items()},
         "chart_template": json.loads(asset("template.json")),
         "settings": settings,
+        "study": "",
         "skipped": [{"what": what, "reason": reason} for what, reason in skipped],
         "files": files_by_name(files),
         "glossary": meanings(),
@@ -117,73 +70,6 @@ def files_by_name(files: Sequence[str]) -> dict[str, dict[str, list[str]]]:
         endings = folders.setdefault(str(path.parent), {}).setdefault(path.stem, [])
         endings.append(path.suffix[1:])
     return folders
-
-
-def setting_data(
-    heading: str,
-    members: Members,
-    answer: Answer,
-    command: Callable[[Experiment], str],
-) -> Json:
-    """Return one setting of a report: its answer, its charts, and tables by reading."""
-    look = styles({item.label: item.method for item in members}, first_shown(members))
-    methods = methods_of(members, look)
-    charts = {name: figure.charts(members, look) for name, figure in FIGURES.items()}
-    html = partial(to_html, methods=methods, hints=head_hints())
-    differences = significance_table({heading: members}, metrics=FEWEST).without_first_key()
-    tables = {
-        "overview": by_reading(
-            members, lambda reading: html(overview_table(members, reading), sortable=True)
-        ),
-        "scaling": by_reading(members, lambda reading: html(scaled_table(members, reading))),
-        "differences": {USUAL_READING: html(differences) if len(members) > 1 else ALONE},
-    }
-    lines = answer.lines
-    num_references = min(len(lines), MOST_REFERENCES) if len(lines) > 1 else 0
-    values = forest(lines, look, offered=num_references)
-    runs = [(run, look[item.label], item.label) for item in members for run in item.runs]
-    listed = markup("runs.html", runs=runs, command=command, duration=duration, dumps=json.dumps)
-    unknown = any(results.unknown_class for results in members)
-    switch = {"readings": READINGS, "agreement": agreement(members)} if unknown else {}
-    first_screen = screen(answer, values)
-    setting = composed(
-        heading, methods, sections_in_words(), charts, tables, first_screen, runs=listed, **switch
-    )
-    forests = [forest(lines, look, place) for place in range(num_references)]
-    return {**setting, "unknown": unknown, "forests": forests, "forest": values}
-
-
-def agreement(members: Members) -> str:
-    """Return how many answers are "unknown", and by how much the readings therefore differ.
-
-    Empty if that is not known.
-
-    >>> agreement([])
-    ''
-    """
-    with_unknown = [results for results in members if results.unknown_class]
-    bins = [stats for item in with_unknown for stats in item.bins("test", USUAL_READING)]
-    rows = np.array([stats.count.sum() for stats in bins])
-    shares = np.array([share for item in with_unknown for share in item.values("unknown_share")])
-    if not len(rows) or len(rows) != len(shares) or not np.isfinite(shares).all():
-        return ""
-    counted = f"{round(float(shares @ rows)):,} of {round(rows.sum()):,} answers are “unknown”"
-    spread = 0.0
-    for metric in FEWEST:
-        means = [
-            [100 * mean_std(results.values(metric, reading=reading))[0] for reading in READINGS]
-            for results in with_unknown
-        ]
-        spread = max(spread, float(np.nanmax(np.ptp(means, axis=1))))
-    if spread < 0.015:
-        return (
-            f"{counted}: the {len(READINGS)} readings agree, no accuracy or ECE moves by more "
-            "than 0.01 points."
-        )
-    return (
-        f"{counted}: between the {len(READINGS)} readings accuracy or ECE moves by up to "
-        f"{spread:.2f} points."
-    )
 
 
 def methods_of(members: Members, look: Look) -> dict[str, Json]:
@@ -223,6 +109,7 @@ def composed(
         "tables": tables,
         "methods": methods,
         "sections": sections,
+        "teaching": TEACHING,
     }
     colours = markup("colours.html", methods=methods, on_dark=on_dark, faded=faded, dark=DARK)
     return {
@@ -241,8 +128,7 @@ def composed(
             if chart.figures
         },
         "late": [look["place"] for look in methods.values() if not look["shown_first"]],
-        "forests": [],
-        "forest": "",
+        "trail": None,
     }
 
 
@@ -266,7 +152,12 @@ def render(data: Json, title: str, note: str | None = None) -> str:
         if data["settings"]
         else ""
     )
-    about = {"title": title, "note": note, "css": asset("page.css"), "script": asset("page.js")}
+    about = {
+        "title": title,
+        "note": note,
+        "css": asset("page.css"),
+        "script": asset("page.js") + asset("charts.js"),
+    }
     packed = {
         "packed_data": _packed(text),
         "packed_plotly": _packed(get_plotlyjs() if text else ""),
@@ -277,15 +168,3 @@ def render(data: Json, title: str, note: str | None = None) -> str:
 def _packed(text: str) -> str:
     """Return text as compressed base64, which no markup can break out of."""
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in words.
-
-    >>> duration(7.26), duration(754), duration(9000)
-    ('7.3 s', '12 min 34 s', '2 h 30 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -84,7 +84,8 @@ def write_report(
     progress("drawing figures")
     files += write_figures(settings, out / "figures", root_note, width)
     progress("writing the page")
-    from .page import page_data, write_page
+    from .page import write_page
+    from .study_page import page_data
 
     page = out / "index.html"
     links = [path.relative_to(out).as_posix() for path in files if path.suffix != ".txt"]

@@ -2,7 +2,8 @@
 
 const FIRST_CARDS = 12;
 const page = { data: null, setting: 0, reading: "answer", hidden: new Set(), epoch: 0, epochs: [], all: false, timer: null };
-const chosen = { line: null, pointed: null, lit: null };  // rows of the forest, and the method that is highlighted
+// The method that is the reference, the one that is pointed at, and the one that is highlighted.
+const chosen = { reference: null, pointed: null, lit: null };
 const order = { column: null, descending: false };
 const root = document.documentElement;
 const byId = (id) => document.getElementById(id);
@@ -12,131 +13,14 @@ const read = (choices) => choices[page.reading] ?? choices.answer;
 const printing = window.matchMedia("print");
 const darkSystem = window.matchMedia("(prefers-color-scheme: dark)");
 
-// Charts are drawn when they come into view, and again when what they show has changed.
-
-const stale = new Set();
-const inView = new Set();
-const widths = new WeakMap();
-
-const watcher = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    if (isIntersecting) inView.add(target);
-    else inView.delete(target);
-    if (isIntersecting) paint(target);
-  }
-}, { rootMargin: "400px" });
-
-const sizes = new ResizeObserver((entries) => {
-  refresh(entries.map((entry) => entry.target).filter((target) => target.clientWidth !== widths.get(target)));
-});
-
-function mount() {
-  for (const node of all(".chart")) {
-    stale.add(node);
-    watcher.observe(node);
-    sizes.observe(node);
-  }
-}
-
-function unmount() {
-  watcher.disconnect();
-  sizes.disconnect();
-  stale.clear();
-  inView.clear();
-  if (window.Plotly) all(".chart").forEach((node) => Plotly.purge(node));
-}
-
-function refresh(nodes = all(".chart"), unseen = false) {
-  for (const node of nodes) {
-    stale.add(node);
-    if (unseen || inView.has(node)) paint(node);
-  }
-}
-
-function refreshAll() {
-  refresh(all(".chart"), true);
-}
-
-function paint(node) {
-  if (!window.Plotly || !stale.has(node) || node.clientWidth === 0) return;
-  stale.delete(node);
-  widths.set(node, node.clientWidth);
-  const chart = setting().charts[node.dataset.chart];
-  const { data, layout } = read(chart.figures);
-  if (layout.height) node.style.height = `${layout.height}px`;
-  const traces = fronted(data.filter((trace) => !page.hidden.has(trace.meta)).map(untilEpoch)).map(lit);
-  const touch = window.matchMedia("(pointer: coarse)").matches;
-  const size = { width: node.clientWidth, height: node.clientHeight, dragmode: touch ? false : "zoom" };
-  const font = { family: getComputedStyle(document.body).fontFamily };
-  const annotations = named(layout.annotations, node.clientWidth);
-  const linear = chart.linear !== null && !byId("log").checked ? { yaxis: chart.linear } : {};
-  const merged = { ...layout, ...linear, ...size, font, annotations, template: page.data.chart_template };
-  const draw = (shown, more) => Plotly.react(node, coloured(shown), coloured({ ...merged, ...more }), { displayModeBar: false, doubleClick: "reset" });
-  draw(traces, frozenAxes(node, data, draw));
-}
-
-// Axes show the range of all methods, so that hiding one moves nothing.
-function frozenAxes(node, data, draw) {
-  if (![...page.hidden].some((method) => data.some((trace) => trace.meta === method))) return {};
-  draw(data.map(untilEpoch), {});
-  const axes = Object.entries(node._fullLayout).filter(([name]) => /^[xy]axis\d*$/.test(name));
-  return Object.fromEntries(axes.map(([name, axis]) => [name, { ...node.layout[name], range: [...axis.range], autorange: false }]));
-}
-
-// The Pareto front of the methods that are shown: a ring around its ends, and stairs through them.
-function fronted(traces) {
-  const ends = traces.filter((trace) => trace.role === "end" && !trace.loose);
-  const at = (trace) => [trace.customdata[0][0], trace.customdata[0][1]];
-  const beats = ([a, b], [x, y]) => a <= x && b <= y && (a < x || b < y);
-  const front = ends.filter((one) => !ends.some((other) => beats(at(other), at(one)))).sort((a, b) => a.x[0] - b.x[0]);
-  return traces.map((trace) => {
-    if (trace.role === "front") return { ...trace, x: front.map((one) => one.x[0]), y: front.map((one) => one.y[0]) };
-    if (trace.role !== "end") return trace;
-    const line = front.includes(trace) ? { color: "ink", width: 2 } : { color: "card", width: 1.5 };
-    return { ...trace, marker: { ...trace.marker, line } };
-  });
-}
-
-function lit(trace) {
-  return chosen.lit === null || trace.meta === undefined || trace.meta === chosen.lit ? trace : { ...trace, opacity: 0.15 };
-}
-
-function untilEpoch(trace) {
-  if (trace.cut === undefined) return trace;
-  const end = trace.customdata.filter(([epoch]) => epoch <= page.epoch).length;
-  const from = trace.cut === "at" ? Math.max(end - 1, 0) : 0;
-  const { cut, ...kept } = trace;
-  return { ...kept, x: trace.x.slice(from, end), y: trace.y.slice(from, end), customdata: trace.customdata.slice(from, end) };
-}
-
-function named(annotations = [], width) {
-  const letters = Math.floor(width / 8.5);
-  const short = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
-  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-  return annotations.filter(({ name }) => !page.hidden.has(Number(name))).map((one) => ({ ...one, text: plain(short(one.text)) }));
-}
-
-// Colours are names of the style sheet's, with an opacity after a space.
-function coloured(value, key = "") {
-  if (Array.isArray(value)) return value.map((item) => coloured(item, key));
-  if (value !== null && typeof value === "object") {
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, coloured(item, name)]));
-  }
-  if (typeof value !== "string" || !key.endsWith("color")) return value;
-  const [name, opacity = ""] = value.split(" ");
-  const found = getComputedStyle(root).getPropertyValue(`--${name}`).trim();
-  return found ? found + opacity : value;
-}
-
 // What the reader chooses.
 
 function showSetting() {
   stopPlaying();
   page.hidden = new Set(setting().late);
   page.all = false;
-  Object.assign(chosen, { line: null, pointed: null, lit: null });
+  Object.assign(chosen, { reference: null, pointed: null, lit: null });
   byId("setting").value = String(page.setting);
-  byId("setting-title").textContent = setting().title;
   mount();
   showPressed();
   startSlider();
@@ -165,6 +49,7 @@ function showCards() {
     return !card.hidden;
   });
   if (!page.all) for (const card of cards.slice(FIRST_CARDS)) card.hidden = true;
+  if (!byId("reliability-charts")) return;
   byId("reliability-charts").dataset.few = String(cards.length <= 3);
   byId("show-all").hidden = page.all || cards.length <= FIRST_CARDS;
   byId("show-all").textContent = `Show all ${cards.length}`;
@@ -191,29 +76,32 @@ function showEveryone() {
   refresh();
 }
 
-// A row of the forest that is pointed at, or chosen as the reference, is highlighted in every chart.
+// A method that is pointed at, or chosen as the reference, is highlighted in every chart. The style
+// sheet shows the differences to it.
 
-function compareWith(line) {
-  chosen.line = chosen.line === line ? null : line;
-  byId("forest").innerHTML = chosen.line === null ? setting().forest : setting().forests[chosen.line];
-  all("#forest tr[data-line]")[line].querySelector("button").focus();
+function compareWith(method) {
+  chosen.reference = chosen.reference === method ? null : method;
+  for (const row of all("#screen tr[data-method]")) {
+    const isReference = Number(row.dataset.method) === chosen.reference;
+    row.classList.toggle("reference", isReference);
+    row.querySelector("button")?.setAttribute("aria-pressed", String(isReference));
+  }
   highlight();
 }
 
 function highlight() {
-  const row = all("#forest tr[data-line]")[chosen.pointed ?? chosen.line];
-  const method = row === undefined ? null : Number(row.dataset.method);
+  const method = chosen.pointed ?? chosen.reference;
   if (method === chosen.lit) return;
   chosen.lit = method;
-  for (const node of all("#forest tr[data-method], figure[data-method], .legend button[data-method]")) {
+  for (const node of all("#screen tr[data-method], figure[data-method], .legend button[data-method]")) {
     node.classList.toggle("lit", Number(node.dataset.method) === method);
   }
   refresh();
 }
 
 function pointAt(target) {
-  const row = target.closest?.("#forest tr[data-line]") ?? null;
-  chosen.pointed = row === null ? null : Number(row.dataset.line);
+  const row = target.closest?.("#screen tr[data-method]") ?? null;
+  chosen.pointed = row === null ? null : Number(row.dataset.method);
   highlight();
 }
 
@@ -313,8 +201,8 @@ function listen() {
     showEpoch();
   });
   document.addEventListener("click", ({ target }) => {
-    const row = target.closest("#forest tr[data-line]");
-    if (row !== null && Number(row.dataset.line) < setting().forests.length) return compareWith(Number(row.dataset.line));
+    const row = target.closest("#screen tr[data-method]:has(button)");
+    if (row !== null) return compareWith(Number(row.dataset.method));
     const button = target.closest("button");
     if (button === null) return;
     if (button.id === "play") play();
@@ -346,11 +234,19 @@ function retheme() {
 
 function beforePrint() {
   root.dataset.printing = "";
+  for (const fold of all("details.fold:not([open])")) {
+    fold.open = true;
+    fold.dataset.opened = "";
+  }
   retheme();
 }
 
 function afterPrint() {
   delete root.dataset.printing;
+  for (const fold of all("details[data-opened]")) {
+    fold.open = false;
+    delete fold.dataset.opened;
+  }
   retheme();
 }
 

@@ -47,5 +47,9 @@ def sections_in_words() -> list[dict[str, Any]]:
     """Return SECTIONS with the names of the scalers where their words mention them."""
     scalers = ", ".join(words.both for words in study_scalers().values() if words.short)
     return [
-        {**section, "how": section["how"].replace("{scalers}", scalers)} for section in SECTIONS
+        {
+            name: words.replace("{scalers}", scalers) if isinstance(words, str) else words
+            for name, words in section.items()
+        }
+        for section in SECTIONS
     ]

@@ -6,7 +6,6 @@ are the opacity. A trace's `meta` is the place of its method, with which it is h
 the looks of axes, shapes and notes stands in `assets/template.json`.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...palette import MARKERS
-from ..markup import asset
 from ..results import Array, Members
 from ..style import Style
-from ..vocabulary import FEWEST, METRICS, READINGS, USUAL_READING
+from ..vocabulary import READINGS, USUAL_READING
 from .log_axis import LogAxis
 
 Json = dict[str, Any]
@@ -27,19 +25,14 @@ Json = dict[str, Any]
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 _SHAPES += ("triangle-left", "triangle-right", "pentagon")
 SYMBOLS = dict(zip(MARKERS, _SHAPES, strict=True))
-# What to look for in each chart, and what is bad.
-CAPTIONS: dict[str, str] = json.loads(asset("captions.json"))
-# Charts show up to MOST_FIRST methods at first, of more of them the BEST_FIRST and REFERENCES.
-MOST_FIRST = 8
-BEST_FIRST = 6
-REFERENCES = ("ce", "socrates")
 
 
 @dataclass(frozen=True)
 class Chart:
     """A plotly figure on the page, for each reading that changes it.
 
-    `method` is the place of the method it belongs to. `captions` stand above it, also by reading;
+    `method` is the place of the method it belongs to. `captions` stand above it, also by reading:
+    what is particular to these data; how to read a chart is said once, in `assets/captions.json`;
     `linear` is the y axis that may replace a logarithmic one; `keys` are markers with their
     meaning, the first a ring; traces that have a `cut` follow a slider over the epochs. `summary`
     says in a sentence or two what is seen, with its numbers; it replaces a chart without figures.
@@ -53,24 +46,6 @@ class Chart:
     linear: Json | None = None
     keys: Sequence[tuple[str, str]] = ()
     summary: str = ""
-
-
-def first_shown(members: Members) -> set[str]:
-    """Return the labels that charts show at first: all, or the best by ECE and accuracy in turn.
-
-    The best CE and the best Socrates, to which others are compared, are always among them.
-    """
-    by_accuracy, by_ece = (
-        sorted(members, key=lambda results, name=name: results.standing(METRICS[name]))
-        for name in FEWEST
-    )
-    pairs = zip(by_ece, by_accuracy, strict=True)
-    best = [*dict.fromkeys(results.label for pair in pairs for results in pair)]
-    if len(best) > MOST_FIRST:
-        best = best[:BEST_FIRST]
-    for name in REFERENCES:
-        best += [results.label for results in by_ece if results.method.name == name][:1]
-    return set(best)
 
 
 def figure(data: list[Json], **layout: Any) -> Json:

@@ -12,7 +12,7 @@ from ..results import Band, Members, bands
 from ..style import Look, Style
 from ..vocabulary import CURVES, METRICS, USUAL_READING, Curve
 from ..words import capitalised
-from .chart import CAPTIONS, Chart, Json, figure, mark, numbers, on_log_axis, outline, pen, scatter
+from .chart import Chart, Json, figure, mark, numbers, on_log_axis, outline, pen, scatter
 from .compose import SINGLE, Drawing, Handles, Panel, line_handle, method_look
 from .log_axis import LogAxis
 
@@ -238,7 +238,6 @@ def _curve_chart(
         curve.name,
         f"{capitalised(curve.title)} {good}".strip(),
         {USUAL_READING: lines},
-        {USUAL_READING: CAPTIONS.get(curve.name, "")},
         linear=linear if curve.log else None,
         summary=_ends_in_words(curve, recorded, good),
     )

@@ -14,7 +14,7 @@ from ..results import Members
 from ..style import Look
 from ..vocabulary import SPLITS, USUAL_READING
 from ..words import capitalised, first_of
-from .chart import CAPTIONS, Chart, Json, bars, by_reading, mark, scatter, silent_line
+from .chart import Chart, Json, bars, by_reading, mark, scatter, silent_line
 from .compose import Drawing, Handles, Panel, line_handle, method_handle, method_look
 from .paths import draw_paths, epoch_paths, path_figure, paths_in_words, settle, usual_step
 from .plane import Plane, Trail, draw_frame, note_sides, plane_figure, plane_of
@@ -79,7 +79,7 @@ def _chart(
     for reading, plane in planes.items():
         figures[reading] = figure_of(plane)
         outside = plane.outside()
-        captions[reading] = CAPTIONS[name] + (f" {capitalised(outside)}." if outside else "")
+        captions[reading] = f"{capitalised(outside)}." if outside else ""
     return Chart(name, title, figures, captions, summary=summary)
 
 

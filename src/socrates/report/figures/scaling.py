@@ -14,7 +14,6 @@ from ..style import Look, Style
 from ..vocabulary import USUAL_READING, scaler_of, study_scalers
 from ..words import first_of
 from .chart import (
-    CAPTIONS,
     SYMBOLS,
     Chart,
     Json,
@@ -56,7 +55,7 @@ def charts(members: Members, look: Look) -> list[Chart]:
     if not any(trails.values()):
         return []
     rest = len(members) - len(first)
-    others = f" The other {rest} methods are in the table below." if rest else ""
+    others = f"The other {rest} methods are in the table below." if rest else ""
     recorded = {name for results in members for name in results.scalers}
     return [
         Chart(
@@ -64,7 +63,7 @@ def charts(members: Members, look: Look) -> list[Chart]:
             "Calibration error before and after, % ↓",
             {reading: _figure(rows, look) for reading, rows in trails.items() if rows},
             {
-                reading: f"{CAPTIONS['scaling']}{others} {coincidences(rows)}".strip()
+                reading: f"{others} {coincidences(rows)}".strip()
                 for reading, rows in trails.items()
                 if rows
             },

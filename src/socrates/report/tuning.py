@@ -1,0 +1,147 @@
+"""A tuning study on the page: one method with several options, ranked on validation data alone.
+
+The choice is made as `socrates tune` makes it: the point of the Pareto front of validation error
+and ECE that is nearest to the origin. Test numbers are those of the chosen variant only, because a
+choice by test numbers would make them worthless.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from socrates import pareto
+
+from .labels import varied_options
+from .results import Members, Results
+from .statistics import mean_std
+from .tables import Cell, Table, TableRow
+from .vocabulary import SYMBOLS, printed_option
+
+FEWEST = 4  # variants of one method that make a study of its options
+SCORES = {"error": "Error (%)", "ece": "ECE (%)", "cw_ece": "CW-ECE (%)"}
+
+
+class VariantScore(NamedTuple):
+    """Mean validation error, ECE and class-wise ECE, in percent."""
+
+    error: float
+    ece: float
+    cw_ece: float
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with some of its options, by name, and its scores.
+
+    A variant with collapsed runs, or without numbers, has no score and cannot be chosen.
+    """
+
+    results: Results
+    options: Mapping[str, object]
+    score: VariantScore | None
+    distance: float = float("nan")
+
+    @property
+    def words(self) -> str:
+        """Return the options as they are printed."""
+        return " ".join(option_in_words(name, value) for name, value in self.options.items())
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """All variants, the nearest to the origin first, and the options that vary with their values.
+
+    The option with most values comes first.
+    """
+
+    variants: tuple[Variant, ...]
+    options: Mapping[str, Sequence[object]]
+    rule: str
+
+    @property
+    def chosen(self) -> Variant | None:
+        """Return the variant that is chosen; None if none has a score."""
+        ranked = [variant for variant in self.variants if variant.score]
+        return pareto.best(ranked, lambda variant: variant.score, self.rule) if ranked else None
+
+    @property
+    def distance_in_words(self) -> str:
+        """Return what the variants are ranked by."""
+        return {"l1": "error + ECE, %", "ece": "ECE, %"}.get(self.rule, "distance")
+
+
+def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
+    """Return the study that the members are, or None if they are a comparison of methods.
+
+    `rule` is one of `pareto.RULES`.
+
+    >>> tuning_of([]) is None
+    True
+    """
+    experiments = [results.experiment for results in members if results.experiment]
+    one_method = len({experiment.method.name for experiment in experiments}) == 1
+    if len(members) < FEWEST or not one_method or len(experiments) < len(members):
+        return None
+    options = varied_options(experiments)
+    scores = [validation_score(results) for results in members]
+    known = [score for score in scores if score]
+    distances = iter(pareto.distances(known, rule=rule) if known else ())
+    variants = [
+        Variant(results, own, score, next(distances) if score else float("nan"))
+        for results, own, score in zip(members, options, scores, strict=True)
+    ]
+    variants.sort(key=lambda variant: (variant.score is None, variant.distance))
+    values = {name: sorted({own[name] for own in options}, key=rankable) for name in options[0]}
+    return Tuning(tuple(variants), values, rule)
+
+
+def validation_score(results: Results) -> VariantScore | None:
+    """Return the means over the seeds at the last epoch; None if a run collapsed or has none."""
+    if results.collapses or not len(results.epochs):
+        return None
+    accuracy, ece, cw_ece = (
+        float(100 * results.curve(f"val_{name}")[:, -1].mean())
+        for name in ("accuracy", "ece", "cw_ece")
+    )
+    score = VariantScore(100 - accuracy, ece, cw_ece)
+    return score if np.isfinite(score).all() else None
+
+
+def variants_table(tuning: Tuning) -> Table:
+    """Return a row per variant with its validation scores, mean ± std over seeds, best first."""
+    rows: list[TableRow] = []
+    for variant in tuning.variants:
+        results = variant.results
+        curves = {name: 100 * results.curve(f"val_{name}")[:, -1:] for name in ("ece", "cw_ece")}
+        curves["error"] = 100 - 100 * results.curve("val_accuracy")[:, -1:]
+        cells = [
+            Cell(*mean_std(curves[name].ravel()), n=len(results.seeds), form=".2f")
+            for name in SCORES
+        ]
+        remark = results.collapse_reasons or ("chosen" if variant is tuning.chosen else "")
+        rows.append(TableRow((variant.words,), (*cells, remark)))
+    heads = ("Variant", *SCORES.values(), "Remark")
+    return Table("variants", "Variants on validation data", heads, tuple(rows))
+
+
+def option_in_words(name: str, value: object) -> str:
+    """Return an option as it is printed.
+
+    >>> option_in_words("gamma", 2.0), option_in_words("batch_size", 64)
+    ('γ=2', 'batch size 64')
+    """
+    if name in SYMBOLS:
+        return f"{SYMBOLS[name]}={printed(value)}"
+    return f"{name.replace('_', ' ')} {printed(value)}"
+
+
+def printed(value: object) -> str:
+    """Return the value of an option as it is printed."""
+    return printed_option(value) if isinstance(value, float) else str(value)
+
+
+def rankable(value: object) -> tuple[float, str]:
+    """Return a key that sorts numbers by size and before words."""
+    return (float(value), "") if isinstance(value, int | float) else (float("inf"), str(value))
