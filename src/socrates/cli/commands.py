@@ -324,6 +324,8 @@ class Report:
     title: Text = "Socrates report"  # Heading of the page.
     # Printed width of the figures: a column (3.25 inches), the text (5.5) or a full page (7.2).
     width: WidthChoice = "full"
+    # Count failed runs in all means; without it they are named and left out.
+    count_failed: Switch = False
 
 
 @dataclass(kw_only=True)

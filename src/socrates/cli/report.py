@@ -13,6 +13,7 @@ from socrates.quickstart import quickstart
 from socrates.report.answer import Answer, over_settings
 from socrates.report.figures.compose import Width
 from socrates.report.terminal import NamedMarkdown
+from socrates.report.words import failed_run
 from socrates.report.write import Written, write_report
 
 from .commands import Quickstart, Report, Reproduce
@@ -23,12 +24,20 @@ from .output import console, show
 
 def run_report(options: Report) -> None:
     """Carry out `socrates report`."""
-    written = make_report(options.runs, options.out, options.title, options.width)
+    written = make_report(
+        options.runs, options.out, options.title, options.width, options.count_failed
+    )
     show_answers(written.answers)
     show_written(written)
 
 
-def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "full") -> Written:
+def make_report(
+    roots: tuple[Path, ...],
+    out: Path,
+    title: str,
+    width: Width = "full",
+    count_failed: bool = False,
+) -> Written:
     """Write the report of the runs below the roots, with the paper's numbers where they apply."""
     with console.status("reading runs") as status:
         return write_report(
@@ -39,6 +48,7 @@ def make_report(roots: tuple[Path, ...], out: Path, title: str, width: Width = "
             caveats=CAVEATS,
             title=title,
             width=width,
+            count_failed=count_failed,
             progress=status.update,
         )
 
@@ -49,10 +59,12 @@ def show_answers(answers: Mapping[str, Answer]) -> None:
     for heading, answer in answers.items():
         if len(answers) > 1:
             console.print(Text(f"{heading}: {answer.headline}", "bold"))
-            continue
-        console.print(Text(answer.headline, "bold"))
-        for sentence in (*answer.sentences, answer.verdict):
-            console.print(Text(sentence))
+        else:
+            console.print(Text(answer.headline, "bold"))
+            for sentence in filter(None, (*answer.sentences, answer.verdict)):
+                console.print(Text(sentence))
+        for failure in answer.failures:
+            console.print(Text(f"{failed_run(failure)}; not in the means", "red"))
     if over := over_settings(answers):
         console.print(Text(over))
     console.print()

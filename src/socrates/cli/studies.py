@@ -20,16 +20,17 @@ from socrates.names import unknown
 from socrates.paper.grid import GRIDS
 from socrates.records import finished_run
 from socrates.report.aggregate import group_runs, read_runs
+from socrates.report.answer import answers_of
 from socrates.report.compare import Compared, ranked
 from socrates.report.tables import Cell
-from socrates.report.vocabulary import METRICS
+from socrates.report.terminal import cell_text
+from socrates.report.vocabulary import METRICS, compared_metrics
 
 from .commands import Sweep, Tune
 from .dry_run import list_candidates, list_runs
 from .options import ManyRuns, command_of, flag, packages, parse_seeds, read
 from .output import console, show, table_of
-
-RESULTS = ("accuracy", "ece", "cw_ece", "nll")
+from .report import show_answers
 
 
 def run_tune(options: Tune) -> None:
@@ -274,15 +275,22 @@ def read_file(path: Path) -> list[Experiment]:
 def show_results(directories: Sequence[Path]) -> None:
     """Print one table per setting: test metrics, mean ± std over the seeds of each method."""
     runs, skipped = read_runs(directories)
-    for setting, groups in group_runs(runs).items():
-        heads = ("runs", *(METRICS[name].head for name in RESULTS))
+    settings = group_runs(runs)
+    metrics = compared_metrics()
+    for setting, groups in settings.items():
+        heads = ("runs", *(METRICS[name].head for name in metrics))
         table = table_of(f"{setting}: test set, mean ± std", ("method",), heads, ("",))
-        cells = ranked([Compared(group.label, group) for group in groups], RESULTS)
+        cells = ranked([Compared(group.label, group) for group in groups], metrics)
         for group in groups:
             note = f"{group.collapse_count} collapsed" if group.collapses else ""
-            numbers = [cells[group.label, name].text for name in RESULTS]
-            words = (group.label, str(len(group.runs)), *numbers, note)
-            table.add_row(*map(Text, words), style="red" if group.collapses else "")
+            numbers = [cell_text(cells[group.label, name]) for name in metrics]
+            seeds = str(len(group.runs))
+            if group.failures:
+                seeds = f"{len(group.runs)} of {len(group.runs) + len(group.failures)}"
+            words = (Text(group.label), Text(seeds), *numbers, Text(note))
+            table.add_row(*words, style="red" if group.collapses else "")
         console.print(table)
+    if settings:
+        show_answers(answers_of(settings))
     for directory, reason in skipped:
         show(f"{directory}: {reason}", "not shown: ", "red")

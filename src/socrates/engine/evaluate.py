@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,16 +11,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from socrates import metrics
+from socrates.arrays.entries import open_top
 from socrates.contracts import Split
 from socrates.engine.ranks import ALONE, Ranks
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
+from socrates.records.evaluation import RowEvidence
 from socrates.scaling import SCALERS, Scaler
 from socrates.scaling.held_out import HeldOut
 from socrates.scaling.temperature import fit_inverse_temperature
 
 EVAL_BATCH = 512
+FLOOR_DRAWS = 100  # for the ECE that most perfectly calibrated models stay below
+FLOOR_QUANTILE = 0.95
 COLLAPSED_SHARE = 0.5
 # The columns VS and MS of a run are the paper's maps, of the logits as they are, so that runs of
 # all versions can be compared.
@@ -77,6 +82,7 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
     fitted, errors = _fitted(usable, splits["val"], unknown)
     results: dict[str, Any] = {}
     parameters: dict[str, dict[str, float]] = {}
+    evidence: dict[str, dict[str, Any]] = {}
     for name in evaluated:
         if name in errors:
             continue
@@ -87,6 +93,9 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
             )
             for split, (logits, labels) in splits.items()
         }
+        logits, labels = splits["test"]
+        scaled = logits if scaler is None else scaler(logits)
+        evidence[name] = row_evidence(scaled, labels, unknown, num_bins)
         if scaler is not None and (numbers := _single_numbers(scaler)):
             parameters[name] = numbers
     for split, by_reading in results.get("temperature", {}).items():
@@ -94,7 +103,8 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
             plain = results["none"][split][reading]
             plain |= parts_of_scores(plain, scaled)
     skipped = {name: error for name, error in errors.items() if name in evaluated}
-    return Evaluation(epoch, num_bins, unknown, results, skipped, parameters), fitted
+    record = Evaluation(epoch, num_bins, unknown, results, skipped, parameters, evidence)
+    return record, fitted
 
 
 def _fitted(
@@ -123,6 +133,17 @@ def _by_reading(
     return {
         reading or "plain": every_metric(logits, labels, reading, num_bins) for reading in readings
     }
+
+
+def row_evidence(logits: Tensor, labels: Tensor, unknown: bool, num_bins: int) -> dict[str, Any]:
+    """Return what a comparison row by row takes, with the usual reading of the unknown class."""
+    reading = next(iter(metrics.READINGS)) if unknown else None
+    top = open_top(predict(logits, unknown=reading), labels)
+    measure = partial(metrics.ece, num_bins=num_bins)
+    high = metrics.floor(
+        measure, confidence=top.confidence, num_draws=FLOOR_DRAWS, quantile=FLOOR_QUANTILE
+    )
+    return RowEvidence.of(top.confidence, top.correct, high).to_json()
 
 
 def _single_numbers(scaler: Scaler) -> dict[str, float]:

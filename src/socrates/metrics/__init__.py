@@ -28,10 +28,11 @@ sets = conformal  # the name that users write: metrics.sets.lac(probs, labels)
 
 __all__ = [
     "METRICS", "READINGS", "BinStats", "CalibrationMeter", "CalibrationTest", "Corp",
-    "Decomposition", "Direction", "GroupGap", "GroupTable", "Interval", "Metric", "Prediction",
-    "Reliability", "RiskCoverage", "Top", "accuracy", "ada_ece", "augrc", "aupr", "aurc", "auroc",
-    "bootstrap", "brier", "calibration_test", "conformal", "corp", "coverage_at_risk", "cw_ece",
-    "debiased_ece", "decompose", "direction", "ece", "floor", "fpr_at_tpr", "has_unknown", "mce",
+    "Decomposition", "Direction", "Excess", "ExcessDifference", "GroupGap", "GroupTable",
+    "Interval", "Metric", "Prediction", "Reliability", "RiskCoverage", "Top", "accuracy",
+    "ada_ece", "augrc", "aupr", "aurc", "auroc", "bootstrap", "brier", "calibration_test",
+    "compare_excess", "conformal", "corp", "coverage_at_risk", "cw_ece", "debiased_ece",
+    "decompose", "direction", "ece", "excess", "floor", "fpr_at_tpr", "has_unknown", "mce",
     "nll", "predict", "reliability", "risk_coverage", "sets", "smooth_ece", "top_k",
     "worst_classes", "worst_groups",
 ]  # fmt: skip

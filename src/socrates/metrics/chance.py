@@ -2,20 +2,25 @@
 
 A measured calibration error is never 0: even a perfectly calibrated model measures some by chance,
 the less accurate one more. So raw errors of two models do not compare. `excess` estimates what is
-left without chance. In each bin of n rows with residuals r (1 or 0 for right or wrong, minus the
-confidence),
+left without chance.
+A bin counts with its gap between confidence and accuracy, as in the ECE, if that is larger than
+chance usually makes it. A smaller gap g counts as a parabola in g, which is so low at 0 that the
+mean over all gaps that chance makes is 0. So the calibration error less chance is 0 on average for
+a calibrated model, negative in about half of all cases, and equals the ECE for a model whose gaps
+are far larger than chance.
 
-    (sum(r)^2 - sum(r^2)) / (n (n - 1))
+The test of calibration is another statistic, which is 0 on average, too: the mean over the rows of
 
-has the squared gap of the bin as its mean, whatever n is: products of different rows hold no noise
-squared. Its mean over the bins, weighted by their rows, is `square`, the squared calibration error
-(of the mean square, where the ECE has the mean absolute gap) without bias. It is 0 on average for a
-calibrated model, negative in half of all cases.
+    square = (sum(r)^2 - sum(r^2)) / (n (n - 1))
+
+in each bin of n rows with residuals r (1 or 0 for right or wrong, minus the confidence). Products
+of different rows hold no noise squared.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +32,12 @@ from .binning import bin_index
 from .uncertainty import Z
 
 LEVEL = 0.05
-# Chance makes squares of up to about this many of its standard deviations; below that, the root
-# of the square is replaced by a straight line through 0, which has no bias there.
-_NEAR_CHANCE = 2.0
+# In standard deviations of what chance makes of a gap: gaps beyond the first count in full, others
+# as the parabola with this curvature, whose mean over a normal distribution is then 0.
+_NEAR_CHANCE = 1.6
+_CURVATURE = 0.9514
+# Rows that are taken out one by one show the noise of gaps near chance twice.
+_TWICE = math.sqrt(0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +45,20 @@ class Excess:
     """The calibration error of some rows less chance.
 
     Args:
-        square: squared calibration error without bias; may be negative.
+        value: the error, in the unit of the ECE; may be negative.
+        influence: (N,) how much each row moves `value`; its variance over N is that of `value`.
+        square: mean of the squares of the bins, the statistic of the calibration test.
         chance: standard deviation of `square` for a calibrated model of the same confidences.
         skew: skewness of the same distribution.
-        per_row: (N,) parts of `square`, whose mean it is.
+        residual: (N,) 1 or 0 for right or wrong, minus the confidence.
     """
 
+    value: float
+    influence: Array
     square: float
     chance: float
     skew: float
-    per_row: Array
-
-    @property
-    def value(self) -> float:
-        """Return the error in the unit of the ECE: about its root mean square, less chance."""
-        return less_chance(self.square, self.chance)
+    residual: Array
 
     @property
     def p(self) -> float:
@@ -62,11 +69,6 @@ class Excess:
     def calibrated(self) -> bool:
         """Return whether the rows do not show that the model is not calibrated."""
         return self.p >= LEVEL
-
-    @property
-    def influence(self) -> Array:
-        """Return how much each row moves `value`, (N,) with a mean of about 0."""
-        return slope(self.square, self.chance) * 2 * (self.per_row - self.square)
 
 
 @dataclass(frozen=True)
@@ -108,21 +110,28 @@ def excess(probs: Top | Prediction, labels: Array | None = None, num_bins: int =
     confidence = top.confidence.astype(np.float64)
     weight = np.ones(len(top)) if top.weight is None else top.weight
     index = bin_index(top.confidence, num_bins)
-    residual = weight * (top.correct - confidence)
-    variance = weight**2 * confidence * (1 - confidence)
+    residual = top.correct - confidence
+    weighted = weight * residual
 
     def sums(values: Array) -> Array:
         return np.bincount(index, values, num_bins)
 
     count = sums(weight)
-    pairs = count**2 - sums(weight**2)  # products of weights of different rows
-    used = pairs > 1e-9 * count**2
-    share = np.divide(count / count.sum(), pairs, out=np.zeros(num_bins), where=used)
-    per_row = share[index] * residual * (sums(residual)[index] - residual)
-    spread = share * sums(variance)  # the bin's part is about this times (chi^2 - 1)
-    chance = math.sqrt(max(2 * float((spread**2).sum()), 0.0))
+    share = count / count.sum()
+    filled = count.clip(1e-300)
+    mean_residual = sums(weighted) / filled
+    variance = sums(weight**2 * confidence * (1 - confidence))
+    gap, slope = less_chance(mean_residual, np.sqrt(variance) / filled)
+    value = float((share * gap).sum())
+    moved = slope[index] * (residual - mean_residual[index]) + gap[index] - value
+    pairs = count**2 - sums(weight**2)  # products of the weights of different rows
+    pairs[pairs <= 1e-9 * count**2] = np.inf  # a single row says nothing
+    square = (sums(weighted) ** 2 - sums(weighted**2)) / pairs
+    spread = share * variance / pairs  # by chance, the bin's part is this times (chi^2 - 1)
+    chance = math.sqrt(2 * float((spread**2).sum()))
     skew = 8 * float((spread**3).sum()) / chance**3 if chance > 0 else 0.0
-    return Excess(float(per_row.sum()), chance, skew, len(top) * per_row)
+    influence = weight / weight.mean() * moved
+    return Excess(value, influence, float((share * square).sum()), chance, skew, residual)
 
 
 def compare_excess(
@@ -141,13 +150,13 @@ def compare_excess(
     """
     ours = probs if isinstance(probs, Excess) else excess(probs, num_bins=num_bins)
     other = reference if isinstance(reference, Excess) else excess(reference, num_bins=num_bins)
-    if len(ours.per_row) != len(other.per_row):
+    if len(ours.residual) != len(other.residual):
         raise ValueError(
-            f"got predictions of {len(ours.per_row):,} and of {len(other.per_row):,} rows: pass "
+            f"got predictions of {len(ours.residual):,} and of {len(other.residual):,} rows: pass "
             "two predictions of the same rows"
         )
     value = ours.value - other.value
-    error = float((ours.influence - other.influence).std()) / math.sqrt(len(ours.per_row))
+    error = float((ours.influence - other.influence).std()) / math.sqrt(len(ours.residual))
     p = math.erfc(abs(value) / error / math.sqrt(2)) if error > 0 else 1.0
     verdict = ""
     if p < LEVEL and not (other if value < 0 else ours).calibrated:
@@ -155,22 +164,38 @@ def compare_excess(
     return ExcessDifference(value, value - Z * error, value + Z * error, p, verdict)
 
 
-def less_chance(square: float, chance: float) -> float:
-    """Return an unbiased square in the unit of the ECE: its root, or a line through 0 near chance.
+def less_chance(gap: Array, spread: Array) -> tuple[Array, Array]:
+    """Return what signed gaps count for, and how much they move it; see the module.
 
-    >>> less_chance(0.0004, 0.00001), less_chance(-0.00001, 0.00005)
-    (0.02, -0.001)
+    `spread` is the standard deviation that chance alone gives each gap.
+
+    >>> less_chance(np.array([-0.2, 0.0]), np.array([0.02, 0.02]))[0].round(4)
+    array([ 0.2   , -0.0167])
     """
-    scale = max(square, _NEAR_CHANCE * chance)
-    return square / math.sqrt(scale) if scale > 0 else 0.0
+    size = np.abs(gap) / spread.clip(1e-300)
+    near = size < _NEAR_CHANCE
+    parabola = _NEAR_CHANCE + _CURVATURE * (size**2 - _NEAR_CHANCE**2)
+    counted = np.where(near, spread * parabola, np.abs(gap))
+    slope = np.where(near, _TWICE * 2 * _CURVATURE * size, 1.0)
+    return counted, np.sign(gap) * slope
 
 
-def slope(square: float, chance: float) -> float:
-    """Return the derivative of `less_chance` by the square."""
-    near = _NEAR_CHANCE * chance
-    if square > near:
-        return 0.5 / math.sqrt(square)
-    return 1 / math.sqrt(near) if near > 0 else 0.0
+def several_p(runs: Sequence[Excess]) -> float:
+    """Return the p-value of the hypothesis that all runs are calibrated, on the same rows.
+
+    The mean of their squares varies the less, the less the residuals of the runs are alike.
+    """
+    count = len(runs)
+    residuals = [run.residual for run in runs]
+    alike = 1.0
+    if count > 1 and len({len(residual) for residual in residuals}) == 1:
+        own = sum(float((residual**2).sum()) for residual in residuals)
+        both = float((np.sum(residuals, axis=0) ** 2).sum())
+        alike = min(max((both - own) / max((count - 1) * own, 1e-300), 0.0), 1.0)
+    mean, chance, skew = (
+        sum(getattr(run, name) for run in runs) / count for name in ("square", "chance", "skew")
+    )
+    return chance_p(mean, chance * math.sqrt((1 + (count - 1) * alike**2) / count), skew)
 
 
 def chance_p(square: float, chance: float, skew: float) -> float:

@@ -45,6 +45,8 @@ class Metric:
         ranked: whether models are ranked by it.
         in_study: whether the tables of a study and of a run show it.
         in_audit: whether an audit shows it.
+        has_floor: whether chance alone raises it, as it raises every calibration error: then models
+            are compared by what is left without chance.
 
     >>> METRICS["ece"].head, METRICS["nll"].head
     ('ECE (%)', 'NLL')
@@ -66,6 +68,7 @@ class Metric:
     ranked: bool = True
     in_study: bool = True
     in_audit: bool = True
+    has_floor: bool = False
 
     def measure(
         self, probs: TopLike, labels: LabelsLike | None = None, num_bins: int = 15, **entries: Any
@@ -139,6 +142,7 @@ METRICS: dict[str, Metric] = {
             "mean gap between confidence and accuracy over bins",
             ece,
             binned=True,
+            has_floor=True,
         ),
         Metric(
             "ece_floor",
@@ -157,6 +161,7 @@ METRICS: dict[str, Metric] = {
             "ECE over bins of equal counts",
             ada_ece,
             binned=True,
+            has_floor=True,
         ),
         Metric(
             "cw_ece",
@@ -166,6 +171,7 @@ METRICS: dict[str, Metric] = {
             cw_ece,
             needs_rows=True,
             binned=True,
+            has_floor=True,
         ),
         Metric(
             "nll",
@@ -192,6 +198,7 @@ METRICS: dict[str, Metric] = {
             "the gap smoothed over confidence",
             smooth_ece,
             in_study=False,
+            has_floor=True,
         ),
         Metric(
             "mce",
@@ -201,6 +208,7 @@ METRICS: dict[str, Metric] = {
             mce,
             binned=True,
             in_study=False,
+            has_floor=True,
         ),
         Metric(
             "debiased_ece",
@@ -211,6 +219,7 @@ METRICS: dict[str, Metric] = {
             binned=True,
             in_study=False,
             in_audit=False,
+            has_floor=True,
         ),
         Metric(
             "aurc",

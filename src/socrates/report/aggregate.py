@@ -17,8 +17,9 @@ from socrates.metrics.predictions import Reading
 from socrates.records import EpochRecord, Evaluation, Predictions, Run
 from socrates.records.predictions import Array
 
+from .failures import failures_of
 from .labels import labels, setting_of, shared_in_words
-from .results import Results
+from .results import Failure, Results
 from .vocabulary import READINGS, USUAL_READING
 
 
@@ -71,8 +72,17 @@ class RunData:
         return bin_stats(open_top(prediction, stored.labels), self.evaluation.num_bins)
 
 
-def results_of(label: str, runs: Sequence[RunData]) -> Results:
-    """Return runs that differ in their seeds alone as results with a label."""
+def results_of(label: str, runs: Sequence[RunData], failures: Sequence[Failure] = ()) -> Results:
+    """Return runs that differ in their seeds alone as results with a label.
+
+    Those that failed are left out, unless none or fewer than failed would be left.
+    """
+    failed = {failure.seed for failure in failures}
+    sound = [run for run in runs if run.experiment.seed not in failed]
+    if len(sound) >= max(1, len(failed)):
+        runs = sound
+    else:
+        failures = ()
     first = runs[0].experiment
     epochs = runs[0].curves["epoch"]
     names = dict.fromkeys(name for run in runs for name in run.curves)
@@ -93,6 +103,7 @@ def results_of(label: str, runs: Sequence[RunData]) -> Results:
         bins=bins,
         experiment=first,
         runs=runs,
+        failures=tuple(failures),
     )
 
 
@@ -186,8 +197,10 @@ def _curves(records: Sequence[EpochRecord], epochs: int) -> dict[str, Array]:
     return curves
 
 
-def group_runs(runs: Sequence[RunData]) -> dict[str, list[Results]]:
+def group_runs(runs: Sequence[RunData], count_failed: bool = False) -> dict[str, list[Results]]:
     """Return the runs by setting, and within it by everything but the seed, in order of the seeds.
+
+    Failed runs are left out and named by the results, unless they are to be counted.
 
     The title of a setting also says the options that many methods share, which are left out of
     their labels. No two runs may be equal; `read_runs` returns no such two.
@@ -200,8 +213,12 @@ def group_runs(runs: Sequence[RunData]) -> dict[str, list[Results]]:
     for setting, variants in settings.items():
         experiments = [*variants]
         title = ", ".join([setting, *shared_in_words(experiments)])
-        groups[title] = [
-            results_of(label, sorted(variant, key=lambda run: run.experiment.seed))
+        by_label = {
+            label: sorted(variant, key=lambda run: run.experiment.seed)
             for label, variant in zip(labels(experiments), variants.values(), strict=True)
+        }
+        failed = {} if count_failed else failures_of(by_label)
+        groups[title] = [
+            results_of(label, variant, failed.get(label, ())) for label, variant in by_label.items()
         ]
     return groups

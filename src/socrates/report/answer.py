@@ -1,160 +1,46 @@
-"""The answer of a report, computed from the tests: what is best calibrated, how sure, at what cost.
+"""The answer of a report: a decision in a headline, two sentences, failed runs, rows, small print.
 
-The same headline and sentences open the page and end the commands; `lines` are the rows of its
-forest plot.
+The same headline and sentences open the page and end the commands. docs/statistics.md says which
+tests decide between the cases.
 """
 
 import math
-from collections import Counter
+import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from .results import Members, Results, Settings
-from .statistics import (
-    BySeed,
-    PairedDifference,
-    cannot_tell,
-    compared,
-    leaders,
-    mean_interval,
-    paired,
-)
-from .vocabulary import METHODS, METRICS, Metric, scaler_of, study_scalers, with_scaler
-from .words import counted, listed, p_value, seeds_of
+from socrates import pareto
 
-# Times its floor: about 19 of 20 calibrated models measure less (simulated, 1,000 rows, accuracies
-# of up to 98%).
-CHANCE = 2.0
+from .evidence import ACCURACY, ECE
+from .lines import AnswerLine, Estimate, differences
+from .results import Failure, Members, Settings
+from .rows import SCALER, AnswerRow, Families, FloorBand, Point, row_differences, rows_of
+from .statistics import FEWEST_SEEDS, Family, mean_std
+from .vocabulary import scaler_of
+from .words import counted, listed, seeds_of
+
+__all__ = [
+    "ACCURACY", "ECE", "FEW", "Answer", "AnswerLine", "AnswerRow", "Estimate", "Failure",
+    "FloorBand", "Point", "answer", "answers_of", "differences", "over_settings",
+    "row_differences", "rows_of",
+]  # fmt: skip
 FEW = 3  # names that a headline has room for
-ECE = METRICS["ece"]
-ACCURACY = METRICS["accuracy"]
-FLOOR = METRICS["ece_floor"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean in percent and its 95% interval over n seeds, or over resampled rows.
-
-    NaN where there is none.
-    """
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-
-@dataclass(frozen=True)
-class AnswerLine:
-    """A method as trained or after a scaler; a leader is not shown to be worse calibrated."""
-
-    label: str
-    results: Results
-    scaler: str
-    ece: Estimate
-    accuracy: Estimate
-    floor: float
-    leader: bool
-    collapsed: str = ""
-
-    def by_seed(self, spec: Metric) -> BySeed:
-        """Return a metric of each seed, in the unit that is printed."""
-        return self.results.by_seed(spec, self.scaler)
-
-    @property
-    def may_be_calibrated(self) -> bool:
-        """Return whether chance alone may make its ECE; True without a floor."""
-        return not self.ece.mean > CHANCE * self.floor
-
-
-@dataclass(frozen=True)
-class Point:
-    """A mean over seeds in percent, its 95% interval, and the value of each seed.
-
-    The interval of a share stays between 0 and 100; it is NaN where there is only one seed.
-    """
-
-    mean: float
-    low: float
-    high: float
-    by_seed: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class FloorBand:
-    """The ECE that a perfectly calibrated model measures by chance, in percent.
-
-    `mean` is that of many such models; 95 of 100 of them measure less than `high`.
-    """
-
-    mean: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that failed, recognised by itself or against its siblings, and why.
-
-    `epoch` is the one in which it went wrong, as far as its records show; `accuracy` is that of
-    the test data, in percent.
-    """
-
-    label: str
-    seed: int
-    epoch: int | None
-    reason: str
-    accuracy: float
-    directory: Path | None = None
-
-
-Standing = Literal["best", "with the best", "worse", "unranked"]
-
-
-@dataclass(frozen=True)
-class AnswerRow:
-    """A method: as trained and after a scaler, its accuracy, its floor, its failed runs.
-
-    `results` are without failed seeds. `standing` is that of the calibration as trained: the best
-    alone, not to be told from the lowest mean, surely worse than another, or not ranked.
-    """
-
-    label: str
-    results: Results
-    trained: Point
-    scaled: Point | None
-    scaler: str
-    accuracy: Point
-    floor: FloorBand
-    failures: tuple[Failure, ...] = ()
-    standing: Standing = "unranked"
-
-    @property
-    def num_seeds(self) -> int:
-        """Return how many seeds the means are of."""
-        return len(self.results.seeds)
-
-    @property
-    def num_runs(self) -> int:
-        """Return how many seeds were trained, with those that failed."""
-        return len(self.results.seeds) + len(self.failures)
-
-
+FEWEST_VARIANTS = 4  # of one method, which make a study of its options
 Case = Literal[
-    "nothing",
-    "failed",
+    "nothing",  # no runs
+    "failed",  # no sound run
     "one run",
     "one method",
-    "few seeds",
-    "winner",
-    "floor",
-    "losers",
+    "few seeds",  # two of several methods
+    "winner",  # one is surely the best calibrated
+    "floor",  # nothing is left to choose: all are calibrated, as trained or after scaling
+    "losers",  # some are surely worse than others
     "undecided",
-    "tune",
-    "files",
+    "tune",  # one method with several options, chosen on validation data
+    "files",  # an audit
 ]
 
 
@@ -164,11 +50,11 @@ class Answer:
 
     headline: str
     sentences: tuple[str, ...]
-    lines: tuple[AnswerLine, ...]
-    verdict: str
     failures: tuple[Failure, ...] = ()
     rows: tuple[AnswerRow, ...] = ()
+    verdict: str = ""
     case: Case = "undecided"
+    lines: tuple[AnswerLine, ...] = ()  # of the forest of an audit
 
 
 def answer(members: Members) -> Answer:
@@ -177,55 +63,25 @@ def answer(members: Members) -> Answer:
     >>> answer([]).headline
     'There is nothing to compare.'
     """
-    lines = lines_of(members)
-    sound = [line for line in lines if not line.collapsed]
-    if not sound:
-        reasons = [f"{line.label}: {line.collapsed}." for line in lines if line.scaler == "none"]
-        headline = "Every method collapsed." if lines else "There is nothing to compare."
-        verdict = "No number here says anything about calibration."
-        return Answer(headline, tuple(reasons[:FEW]), lines, verdict, rows=rows_of(members))
-    sentences = [_calibration(sound), _training(sound), _accuracy(sound)]
-    headline, verdict = _headline_and_verdict(sound)
+    rows = rows_of(members)
+    families = Families(rows)
+    sound = families.rows
+    failures = tuple(failure for row in rows for failure in row.failures)
+    case = _case(members, families)
+    if case == "nothing":
+        return Answer("There is nothing to compare.", (), case=case)
+    if case == "failed":
+        reasons = [f"{item.label}: {item.collapse_reasons}." for item in members[:2]]
+        return Answer("Every run failed.", tuple(reasons), failures, rows, "", case)
+    if case == "tune":
+        headline, sentences = _tuned([row.results for row in sound], sound)
+    elif case in ("one run", "one method"):
+        headline, sentences = _alone(sound[0], families)
+    else:
+        headline = _headline(case, families)
+        sentences = (_calibration(case, families), _rest(case, families))
     said = tuple(filter(None, sentences))
-    return Answer(headline, said, lines, verdict, rows=rows_of(members))
-
-
-def rows_of(members: Members) -> tuple[AnswerRow, ...]:
-    """Return one row per method, the lowest ECE as trained first.
-
-    >>> rows_of([])
-    ()
-    """
-    rows = [_answer_row(results) for results in members]
-    rows.sort(key=lambda row: (row.standing == "unranked", row.trained.mean))
-    return tuple(rows)
-
-
-def _answer_row(results: Results) -> AnswerRow:
-    floor = mean_interval(results.values(FLOOR.name) * FLOOR.factor)[0]
-    scaled = _point(results, ECE, "temperature")
-    return AnswerRow(
-        results.label,
-        results,
-        _point(results, ECE),
-        None if math.isnan(scaled.mean) else scaled,
-        "temperature",
-        _point(results, ACCURACY),
-        FloorBand(floor, CHANCE * floor),
-        standing="unranked" if results.collapses else "with the best",
-    )
-
-
-def _point(results: Results, spec: Metric, scaler: str = "none") -> Point:
-    by_seed = results.by_seed(spec, scaler)
-    mean, low, high, _ = mean_interval(np.array([*by_seed.values()]))
-    return Point(mean, max(low, 0.0), min(high, 100.0), by_seed)
-
-
-def answer_scalers() -> list[str]:
-    """Return the scalers whose results are lines of the answer."""
-    for_unknown = [name for name, words in study_scalers().items() if words.needs_unknown]
-    return ["none", "temperature", *for_unknown]
+    return Answer(headline, said, failures, rows, _small_print(rows), case)
 
 
 def answers_of(settings: Settings) -> dict[str, Answer]:
@@ -233,242 +89,249 @@ def answers_of(settings: Settings) -> dict[str, Answer]:
     return {heading: answer(members) for heading, members in settings.items()}
 
 
-def lines_of(members: Members) -> tuple[AnswerLine, ...]:
-    """Return every method with each of `answer_scalers`, the lowest ECE first, collapsed last.
-
-    >>> lines_of([])
-    ()
-    """
-    lines = [
-        _line(results, scaler)
-        for results in members
-        for scaler in answer_scalers()
-        if np.isfinite(results.values("ece", scaler)).any()
-    ]
-    lines.sort(key=lambda line: (bool(line.collapsed), line.ece.mean))
-    sound = [line for line in lines if not line.collapsed]
-    several = any(line.ece.n > 1 for line in sound)
-    first = leaders([line.by_seed(ECE) for line in sound], ECE)
-    ranked = [
-        replace(line, leader=leads or (several and line.may_be_calibrated))
-        for line, leads in zip(sound, first, strict=True)
-    ]
-    return (*ranked, *(line for line in lines if line.collapsed))
-
-
-def _line(results: Results, scaler: str) -> AnswerLine:
-    """Return a row whose leaders are not yet known."""
-    ece, accuracy, floor = (
-        Estimate(*mean_interval(spec.factor * results.values(spec.name, scaler)))
-        for spec in (ECE, ACCURACY, FLOOR)
-    )
-    collapsed = ""
-    if results.collapses:
-        collapsed = f"{results.collapse_count} collapsed: {results.collapse_reasons}"
-    label = with_scaler(results.label, scaler)
-    return AnswerLine(label, results, scaler, ece, accuracy, floor.mean, False, collapsed)
-
-
-def differences(
-    lines: Sequence[AnswerLine], reference: int
-) -> list[tuple[PairedDifference, PairedDifference]]:
-    """Return ECE and accuracy of every line minus those of one, with intervals, p and words.
-
-    The words are better, worse, within seed noise, "2 seeds cannot tell", no common seed, or
-    reference.
-
-    >>> differences([], 0)
-    []
-    """
-    if not lines:
-        return []
-    ece, accuracy = (
-        compared([line.by_seed(spec) for line in lines], reference, spec)
-        for spec in (ECE, ACCURACY)
-    )
-    return [*zip(ece, accuracy, strict=True)]
-
-
 def over_settings(answers: Mapping[str, Answer]) -> str:
-    """Return a sentence about what leads in most settings; empty for a single setting.
+    """Return a sentence about what holds in most settings; empty for a single setting.
 
     >>> over_settings({"digits, mlp": answer([])})
     ''
     """
     if len(answers) < 2:
         return ""
-    counts: Counter[str] = Counter()
+    total = len(answers)
+    standings: dict[str, list[str]] = {}
     for setting in answers.values():
-        counts.update({line.label: 1 for line in setting.lines if line.leader})
-    if not counts:
-        return f"No method can be ranked in any of the {len(answers)} settings."
-    most = max(counts.values())
-    names = [label for label, count in counts.items() if count == most]
-    where = f"all {len(answers)} settings"
-    if most < len(answers):
-        where = f"{most} of {len(answers)} settings"
-    who = listed(names, "and") if len(names) <= FEW else f"{len(names)} rows"
-    verb = "is" if len(names) == 1 else "are"
-    alone = ", more often than any other" if len(names) < len(counts) else ""
-    return f"{who} {verb} among the best calibrated in {where}{alone}."
+        for row in setting.rows:
+            if row.standing != "unranked":
+                standings.setdefault(row.label, []).append(row.standing)
+    words: list[str] = []
+    for standing, phrase in (("best", "the best calibrated"), ("worse", "surely worse")):
+        counts = {label: own.count(standing) for label, own in standings.items()}
+        most = max(counts.values(), default=0)
+        names = [label for label, count in counts.items() if count == most]
+        if most and len(names) <= FEW:
+            verb = "is" if len(names) == 1 else "are"
+            words.append(f"{listed(names, 'and')} {verb} {phrase} in {most} of {total} settings")
+    at_floor = sum(setting.case == "floor" for setting in answers.values())
+    if at_floor:
+        words.append(f"in {at_floor} of {total} all are calibrated as far as the test rows show")
+    if not words:
+        return f"No method is surely better or worse calibrated in any of the {total} settings."
+    sentence = "; ".join(words)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _headline_and_verdict(lines: Sequence[AnswerLine]) -> tuple[str, str]:
-    """Return what is best calibrated, and how sure that is: both depend on the same cases."""
-    best = lines[0]
-    most = max(line.ece.n for line in lines)
-    seeds = seeds_of([line.ece.n for line in lines])
-    one_seed = "One seed: nothing can be said about other seeds."
-    if len(lines) == 1:
-        headline = f"{best.label} measures an ECE of {best.ece.mean:.2f}%."
-        return headline, one_seed if most == 1 else f"{seeds}; there is nothing to compare it with."
-    names = [line.label for line in lines if line.leader]
-    if most == 1:
-        who = _few_or_count(names, len(lines))
-        return f"{who} measured the lowest ECE, on one seed.", one_seed
-    if best.ece.n == 1:
-        headline = f"{best.label} measured the lowest ECE, on one seed: too few to compare it."
-        return headline, f"{seeds}: train {best.label} with more of them to compare it."
-    tests = f"{seeds}, paired, corrected for {counted(len(lines) - 1, 'comparison')}"
-    if len(names) == 1:
-        headline = f"{names[0]} is the best calibrated."
-        return headline, f"{tests}: every other ECE is higher beyond seed noise."
-    if _too_few_seeds(lines):
-        few = cannot_tell(most)
-        why = "a difference would have to be larger than any that is plausible"
-        return f"{few} which is best calibrated.", f"{few}: {why}."
-    # Those that pass their own calibration test: nothing is called better.
-    passing = [line.label for line in lines if line.ece.mean <= CHANCE * line.floor]
-    if passing:
-        verb = "is" if len(passing) == 1 else "are"
-        who = _few_or_count(passing, len(lines))
-        chance = f"chance alone gives a calibrated model an ECE of up to {CHANCE:g} times its floor"
+def _case(members: Members, families: Families) -> Case:
+    """Return which template fits; the first that does decides."""
+    rows = families.rows
+    if not members:
+        return "nothing"
+    if not rows:
+        return "failed"
+    if len(rows) == 1:
+        return "one run" if rows[0].num_seeds == 1 else "one method"
+    names = {row.results.method.name for row in rows}
+    if len(names) == 1 and len(rows) >= FEWEST_VARIANTS:
+        return "tune"
+    if max(row.num_seeds for row in rows) < FEWEST_SEEDS:
+        return "few seeds"
+    if _all_calibrated(families.trained) or (
+        all(row.scaled for row in rows) and _all_calibrated(families.scaled)
+    ):
+        return "floor"
+    standings = [row.standing for row in rows]
+    if "best" in standings:
+        return "winner"
+    return "losers" if "worse" in standings else "undecided"
+
+
+def _all_calibrated(family: Family) -> bool:
+    """Return whether no member fails its own calibration test."""
+    tested = all(math.isfinite(member.p) for member in family.members)
+    return tested and not any(family.may_be_worse)
+
+
+def _accuracy_differs(families: Families) -> bool:
+    return "worse" in families.accuracy.standings()
+
+
+def _headline(case: Case, families: Families) -> str:
+    """Return a decision of at most nine words."""
+    rows = families.rows
+    if case == "few seeds":
+        return "Train more seeds: these cannot say what is best."
+    if case == "winner":
+        return f"Use {rows[0].label}: it is the best calibrated."
+    if case == "floor":
+        differs = _accuracy_differs(families)
+        if _all_calibrated(families.trained):
+            return (
+                "Choose by accuracy: all are calibrated."
+                if differs
+                else "Any will do: calibration and accuracy are alike."
+            )
+        if differs:
+            return "Rescale the confidences, then choose by accuracy."
+        return "Rescale the confidences: then the loss hardly matters."
+    if case == "losers":
+        worse = [row.label for row in rows if row.standing == "worse"]
+        if len(worse) <= 2 and sum(len(name.split()) for name in worse) <= 4:
+            verb = "is" if len(worse) == 1 else "are"
+            return f"Not {listed(worse, 'or')}: {verb} surely worse calibrated."
+        return f"Leave out {len(worse)} of {len(rows)}: surely worse calibrated."
+    if _accuracy_differs(families):
+        return "Choose by accuracy: calibration shows no winner."
+    return "No winner shown: train more seeds to choose."
+
+
+def _calibration(case: Case, families: Families) -> str:
+    """Return what the calibration errors are."""
+    rows = families.rows
+    best = rows[0]
+    if case == "few seeds":
+        return f"The ECEs lie {_range([row.trained.mean for row in rows])} as trained."
+    if case == "floor" and not _all_calibrated(families.trained):
+        scaled = [row.scaled.mean for row in rows if row.scaled]
         return (
-            f"{who} {verb} as well calibrated as this test set can show.",
-            f"{seeds}: {chance}.",
+            f"As trained the ECEs lie {_range([row.trained.mean for row in rows])}; after "
+            f"{scaler_of(SCALER).long} {_range(scaled)}, which chance alone can make."
         )
-    verdict = f"{tests}: {len(names)} of {len(lines)} may have the lowest ECE."
-    return _several_leaders(names, lines), verdict
-
-
-def _few_or_count(names: Sequence[str], total: int) -> str:
-    return listed(names, "and") if len(names) <= FEW else f"{len(names)} of {total}"
-
-
-def _several_leaders(names: Sequence[str], lines: Sequence[AnswerLine]) -> str:
-    """Return the headline where several may be the best calibrated."""
-    if len(names) <= FEW:
-        return f"{listed(names, 'or')} is the best calibrated."
-    if len(names) == len(lines):
-        return f"No winner: any of the {len(lines)} may be the best calibrated."
-    if len(names) == len(lines) - 1:
-        behind = next(line.label for line in lines if not line.leader)
-        return f"No single winner: all but {behind} may be the best calibrated."
-    return f"No single winner: {len(names)} of {len(lines)} may be the best calibrated."
-
-
-def _too_few_seeds(lines: Sequence[AnswerLine]) -> bool:
-    """Return whether the seeds are too few to compare most leaders with the lowest ECE."""
-    family = differences(lines, 0)
-    rivals = [ece for line, (ece, _) in zip(lines, family, strict=True) if line.leader][1:]
-    return 2 * sum("cannot tell" in rival.words for rival in rivals) > len(rivals)
-
-
-def _calibration(lines: Sequence[AnswerLine]) -> str:
-    """Return what the lowest ECE is, and how much of it is chance."""
-    best = lines[0]
-    scaler = scaler_of(best.scaler)
-    name = f"{best.label} (after {scaler.long})" if scaler.short else best.label
-    what = (
-        "the lowest calibration error (ECE)," if len(lines) > 1 else "a calibration error (ECE) of"
-    )
-    measured = f"{name} measures {what} {_interval(best.ece)}"
-    if math.isnan(best.floor):
-        return f"{measured}."
-    chance = f"a perfectly calibrated model would measure {best.floor:.2f}% by chance (its floor)"
-    if at_floor(best):
-        return f"{measured}; {chance}, so it is as well calibrated as this test set can show."
-    excess = best.ece.mean - best.floor
-    return f"{measured}; {chance}, so {excess:.2f} points of it are more than chance."
-
-
-def at_floor(line: AnswerLine) -> bool:
-    """Return whether chance alone may make the ECE, as far as the seeds can tell."""
-    if not line.ece.mean > line.floor:
-        return line.ece.mean <= line.floor
-    excess = paired(line.by_seed(ECE), line.by_seed(FLOOR))
-    return excess.low <= 0 and (excess.high - excess.low) / 2 <= line.ece.mean
-
-
-def _training(lines: Sequence[AnswerLine]) -> str:
-    """Return what training alone does to the ECE of cross-entropy, or of the highest ECE."""
-    trained = [place for place, line in enumerate(lines) if line.scaler == "none"]
-    titles = {lines[place].results.title: place for place in reversed(trained)}
-    base = titles.get(METHODS["ce"], trained[-1] if trained else 0)
-    ours = titles.get(METHODS["socrates"], base)
-    chosen = [place for place in dict.fromkeys([*trained[:1], ours]) if place != base]
-    if not chosen:
-        return ""
-    family = differences(lines, base)
-    moves = [f"{lines[place].label} {_moved(family[place][0], lines[base])}" for place in chosen]
-    return f"As trained, {'; '.join(moves)}."
-
-
-def _moved(difference: PairedDifference, base: AnswerLine) -> str:
-    if difference.n == 0:
-        return f"has no seed in common with {base.label}"
-    points = f"{abs(difference.mean):.2f}"
-    direction = "less" if difference.mean < 0 else "more"
-    words = f"measures {points} points {direction} than {base.label}"
-    if points == "0.00":
-        words = f"measures the ECE of {base.label}"
-    if difference.n == 1:
-        return words
-    if "cannot tell" in difference.words:  # an interval that wide says no more than that
-        return f"{words} ({difference.words})"
-    sure = f"95% {difference.low:+.2f} to {difference.high:+.2f}, {p_value(difference.p)}"
+    if case == "floor":
+        return (
+            f"The ECEs lie {_range([row.trained.mean for row in rows])}, which chance alone can "
+            "make."
+        )
+    others = [row for row in rows[1:] if row.standing == ("worse" if case != "undecided" else "")]
+    said = f"{best.label} measures the lowest ECE, {best.trained.mean:.1f}%"
+    if case == "winner":
+        return f"{said}, the others {_range([row.trained.mean for row in rows[1:]])}."
+    if others:
+        return (
+            f"{said}; surely worse {'is' if len(others) == 1 else 'are'} "
+            f"{_names(others)}, {_range([row.trained.mean for row in others])}."
+        )
     return (
-        f"{words} ({sure})" if difference.beyond_noise else f"{words} ({sure}: {difference.words})"
+        f"{said}; the others, {_range([row.trained.mean for row in rows[1:]])}, are not shown "
+        f"to be worse by {seeds_of([row.num_seeds for row in rows])}."
     )
 
 
-def _accuracy(lines: Sequence[AnswerLine]) -> str:
-    """Return whether accuracies differ, and what the best calibrated pays in accuracy."""
-    known = [line for line in lines if math.isfinite(line.accuracy.mean)]
+def _rest(case: Case, families: Families) -> str:
+    """Return what would settle the rest, or what the choice costs in accuracy."""
+    rows = families.rows
+    if case in ("losers", "undecided", "few seeds"):
+        return _more_seeds(families)
+    family = families.accuracy
+    standings = family.standings()
+    means = [row.accuracy.mean for row in rows]
+    if not all(map(math.isfinite, means)):
+        return ""
+    top = int(np.argmax(means))
+    if case == "winner" and standings[0] == "worse":
+        return (
+            f"It pays in accuracy: {means[0]:.1f}%, where {rows[top].label} has {means[top]:.1f}%."
+        )
+    if "worse" in standings:
+        worse = [row for row, standing in zip(rows, standings, strict=True) if standing == "worse"]
+        return (
+            f"{rows[top].label} is the most accurate with {means[top]:.1f}%; surely less accurate "
+            f"{'is' if len(worse) == 1 else 'are'} {_names(worse)}."
+        )
+    return f"Their accuracies, {_range(means)}, are not shown to differ."
+
+
+def _more_seeds(families: Families) -> str:
+    """Return about how many more seeds would settle what is open, as far as can be said."""
+    family = families.trained
+    rows = families.rows
+    most = seeds_of([row.num_seeds for row in rows])
+    open_rows = [place for place in range(1, len(rows)) if rows[place].standing != "worse"]
+    if not open_rows or max(row.num_seeds for row in rows) < 2:
+        return "One seed says nothing about others: train at least two more."
+    likely = [place for place in open_rows if family.may_be_worse[place]]
+    who = "the other" if len(open_rows) == 1 else f"the other {len(open_rows)}"
+    if not likely:
+        return f"Chance alone can make the ECEs of {who}, so more seeds will hardly show a winner."
+    needed = [family.more_seeds(place, 0) for place in likely]
+    numbers = [math.inf if more is None else more for more in needed]
+    more = statistics.median_low(numbers)
+    if math.isinf(more):
+        return f"To tell {who} from {rows[0].label} takes more seeds than are practical."
+    return (
+        f"{most[:1].upper()}{most[1:]} cannot tell {who} from {rows[0].label}; about "
+        f"{counted(int(more), 'more seed')} would settle "
+        f"{'it' if len(open_rows) == 1 else 'half of them'}."
+    )
+
+
+def _alone(row: AnswerRow, families: Families) -> tuple[str, tuple[str, ...]]:
+    """Return headline and sentences of one method, with one seed or several."""
+    floor = row.floor
+    trained = f"{row.label} measures an ECE of {row.trained.mean:.1f}% as trained"
+    if row.scaled:
+        trained += f" and {row.scaled.mean:.1f}% after {scaler_of(SCALER).long}"
+    chance = ""
+    if math.isfinite(floor.mean):
+        chance = (
+            f"A perfectly calibrated model would measure {floor.mean:.1f}% on average and up to "
+            f"{floor.high:.1f}% by chance."
+        )
+    sentences = (f"{trained}; its accuracy is {row.accuracy.mean:.1f}%.", chance)
+    if row.num_seeds == 1:
+        return "One run: train more seeds before you decide.", sentences
+    if _all_calibrated(families.trained):
+        return "Its confidence can be used as it is.", sentences
+    if families.helped[0]:
+        return "Rescale its confidences before you use them.", sentences
+    return "Do not trust its confidences yet.", sentences
+
+
+def _tuned(members: Members, rows: Sequence[AnswerRow]) -> tuple[str, tuple[str, ...]]:
+    """Return the choice on validation data, and the test numbers of the chosen one alone."""
+    scores: dict[str, tuple[float, ...]] = {}
+    for results in members:
+        accuracy, *errors = (
+            mean_std(results.values(name, split="val"))[0] for name in ("accuracy", "ece", "cw_ece")
+        )
+        scores[results.label] = (1 - accuracy, *filter(math.isfinite, errors))
+    known = [row for row in rows if math.isfinite(sum(scores[row.label])) and scores[row.label][1:]]
     if not known:
-        return ""
-    if len(lines) == 1:
-        return f"Its accuracy is {_interval(lines[0].accuracy)}."
-    means = [line.accuracy.mean for line in known]
-    lowest = min(means)
-    highest = max(means)
-    most = max(line.ece.n for line in lines)
-    if most == 1:
-        return f"Their accuracies lie between {lowest:.2f}% and {highest:.2f}%."
-    best = known[0]
-    top = known[means.index(highest)]
-    family = [accuracy for _, accuracy in differences(known, means.index(highest))]
-    if family[0].words == "worse":
-        return (
-            f"{best.label} pays in accuracy: {best.accuracy.mean:.2f}%, {-family[0].mean:.2f} "
-            f"points below {top.label} ({p_value(family[0].p)})."
-        )
-    if any("cannot tell" in difference.words for difference in family):
-        return (
-            f"{cannot_tell(most)} their accuracies apart, which lie between {lowest:.2f}% and "
-            f"{highest:.2f}%."
-        )
-    if not any(difference.beyond_noise for difference in family):
-        spread = f"all within {highest - lowest:.2f} points, inside seed noise"
-        return f"Accuracy does not separate any of them ({spread})."
+        return "No choice: nothing was measured on validation data.", ()
+    chosen = pareto.best(known, lambda row: scores[row.label], "l1")
+    error, ece = scores[chosen.label][:2]
     return (
-        f"{best.label} costs no accuracy that the seeds can show: {best.accuracy.mean:.2f}%, where "
-        f"the highest is {highest:.2f}% ({top.label})."
+        f"Use {chosen.label}: chosen on validation.",
+        (
+            f"Of {len(rows)} variants it is the nearest to no error and no ECE on validation data "
+            f"({100 * error:.1f}% and {100 * ece:.1f}%).",
+            f"On test data it measures an ECE of {chosen.trained.mean:.1f}% and an accuracy of "
+            f"{chosen.accuracy.mean:.1f}%.",
+        ),
     )
 
 
-def _interval(estimate: Estimate) -> str:
-    mean = f"{estimate.mean:.2f}%"
-    if math.isnan(estimate.low):
-        return mean
-    return f"{mean} (95% {estimate.low:.2f} to {estimate.high:.2f})"
+def _small_print(rows: Sequence[AnswerRow]) -> str:
+    """Return what the verdicts rest on."""
+    sound = [row for row in rows if row.sound]
+    seeds = seeds_of([row.num_seeds for row in sound])
+    partial = [f"{row.label} {row.num_seeds} of {row.num_runs}" for row in sound if row.failures]
+    if partial:
+        seeds += f" ({', '.join(partial)})"
+    if len(sound) < 2:
+        return f"{seeds}; there is nothing to compare with."
+    return (
+        f"{seeds}; {ECE.symbol} compared less chance, {ACCURACY.title} as it is, by Tukey's range "
+        "with the noise of seeds and test rows."
+    )
+
+
+def _range(means: Sequence[float]) -> str:
+    """Return the lowest and the highest of some percentages."""
+    low = f"{min(means):.1f}%"
+    high = f"{max(means):.1f}%"
+    return f"at {low}" if low == high else f"between {low} and {high}"
+
+
+def _names(rows: Sequence[AnswerRow]) -> str:
+    if len(rows) <= FEW:
+        return listed([row.label for row in rows], "and")
+    return f"{len(rows)} others"

@@ -12,22 +12,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from .evidence import evidence_of
 from .results import Results
-from .statistics import leaders, mean_std
-from .tables import DAGGER, Cell, Table, TableRow, emphasis
+from .statistics import FEWEST_SEEDS, Evidence, Family, mean_std
+from .tables import DAGGER, FAILED, Cell, Table, TableRow
 from .vocabulary import METRICS, USUAL_READING, Metric, compared_metrics
-from .words import letter, seeds_of
+from .words import failed_run, letter, seeds_of
 
 MAX_COLUMNS = 9
-RANKS_OF_ONE_SEED = (
-    "Bold is the best of a metric as printed, underlined the second; one seed cannot tell what "
-    "others would."
+RANKS = (
+    "Bold is the best mean of a metric, where some other is surely worse (seeds and test rows, "
+    "Tukey's range at 0.05; calibration errors less chance, and the worse one fails its own "
+    "calibration test)."
 )
-RANKS_OF_SEEDS = (
-    "Bold is what is not shown to be worse than the best of a metric (paired over the seeds, at "
-    "0.05, corrected for all comparisons with it), underlined the second mean where one alone is "
-    "bold."
-)
+TIED = f"{DAGGER} cannot be told from the bold one."
+FEW_SEEDS = f"Nothing is bold: fewer than {FEWEST_SEEDS} seeds cannot say what is best."
 PUBLISHED = "Published rows are the paper's numbers as printed; they are not ranked."
 
 
@@ -140,7 +139,7 @@ def _rows(
 
 
 def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "test") -> _Cells:
-    """Return mean ± std of each column and metric, with the best and the second marked.
+    """Return mean ± std of each column and metric, with the best and what is like it marked.
 
     Collapsed results have a sign and no rank.
 
@@ -150,19 +149,39 @@ def ranked(columns: Sequence[Compared], metrics: Sequence[str], split: str = "te
     cells: _Cells = {}
     for spec in map(METRICS.__getitem__, metrics):
         row = [_cell(column, spec, split) for column in columns]
-        means = [cell.mean if spec.ranked and not cell.mark else math.nan for cell in row]
-        rivals = [
-            {} if math.isnan(mean) else column.by_seed(spec, split)
-            for column, mean in zip(columns, means, strict=True)
+        members = [
+            evidence_of(column.results, spec, column.scaler, split, column.reading)
+            if spec.ranked and column.results and not column.results.collapses
+            else Evidence({}, {})
+            for column in columns
         ]
-        places = emphasis(means, spec.larger_is_better, spec.form, leaders(rivals, spec))
-        for column, cell, place in zip(columns, row, places, strict=True):
-            cells[column.label, spec.name] = replace(cell, emphasis=place)
+        for column, cell, place in zip(columns, row, emphasised(members, spec), strict=True):
+            mark = DAGGER if place == "tied" else cell.mark
+            bold = "best" if place == "best" else None
+            cells[column.label, spec.name] = replace(cell, emphasis=bold, mark=mark)
     return cells
 
 
+def emphasised(members: Sequence[Evidence], spec: Metric) -> list[Literal["best", "tied"] | None]:
+    """Return which mean is bold, and which cannot be told from it; none if nothing can be told.
+
+    >>> values = {1: 5.0, 2: 5.1, 3: 5.2}, {1: 2.0, 2: 2.2, 3: 2.1}, {1: 2.1, 2: 2.0, 3: 2.3}
+    >>> emphasised([Evidence(own, own) for own in values], METRICS["nll"])
+    [None, 'best', 'tied']
+    """
+    family = Family(members, spec)
+    standings = family.standings()
+    best = family.best
+    if best is None or "worse" not in standings or len(members[best].printed) < FEWEST_SEEDS:
+        return [None] * len(members)
+    return [
+        "best" if place == best else "tied" if standing == "with the best" else None
+        for place, standing in enumerate(standings)
+    ]
+
+
 def collapse_notes(members: Sequence[tuple[Results, str]]) -> list[str]:
-    """Return what the dagger stands for: which runs of which methods collapsed, and how.
+    """Return which runs failed, which methods are not ranked because of them, and why.
 
     Each of the results comes with the setting that it belongs to.
 
@@ -178,7 +197,9 @@ def collapse_notes(members: Sequence[tuple[Results, str]]) -> list[str]:
             differ = any(others != results.collapses for others in collapses[results.label])
             name = f"{results.label} ({setting})" if differ else results.label
             reasons = _reasons(results.collapses)
-            notes[f"{DAGGER} {name} collapsed and is not ranked: {reasons}."] = None
+            notes[f"{FAILED} {name} collapsed and is not ranked: {reasons}."] = None
+        for failure in results.failures:
+            notes[f"{FAILED} {failed_run(failure)} is not in the means."] = None
     return list(notes)
 
 
@@ -194,7 +215,7 @@ def _cell(column: Compared, spec: Metric, split: str) -> Cell:
     if column.results is None:
         return Cell(math.nan, form=spec.form)
     values = np.array([*column.by_seed(spec, split).values()])
-    mark = DAGGER if column.results.collapses else ""
+    mark = FAILED if column.results.collapses else ""
     return Cell(*mean_std(values), n=int(np.isfinite(values).sum()), mark=mark, form=spec.form)
 
 
@@ -226,6 +247,6 @@ def _usual_notes(blocks: Sequence[RankedBlock]) -> list[str]:
     counts = [len(results.seeds) for results, _ in members]
     return [
         f"Mean ± standard deviation (n - 1) over {seeds_of(counts)}.",
-        RANKS_OF_SEEDS if max(counts, default=0) > 1 else RANKS_OF_ONE_SEED,
+        *((RANKS, TIED) if max(counts, default=0) >= FEWEST_SEEDS else (FEW_SEEDS,)),
         *collapse_notes(members),
     ]

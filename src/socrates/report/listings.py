@@ -7,9 +7,10 @@ from dataclasses import replace
 from .aggregate import Skipped
 from .compare import collapse_notes
 from .comparisons import Settings
+from .evidence import evidence_of
 from .results import Members
-from .statistics import PairedDifference, compared
-from .tables import DAGGER, Cell, Table, TableRow, cell_of
+from .statistics import Family, PairedDifference
+from .tables import FAILED, Cell, Table, TableRow, cell_of
 from .vocabulary import FEWEST, METHODS, METRICS, USUAL_READING, Metric, compared_metrics
 
 DIFFERENCE_HEADS = (
@@ -25,15 +26,14 @@ DIFFERENCE_HEADS = (
     "Verdict",
 )
 DIFFERENCE_NOTES = (
-    "Difference: method minus reference, mean over the seeds that both have; Acc and calibration "
-    "errors in points.",
-    "Interval and p are those of the paired t distribution, both corrected by Bonferroni's rule "
-    "for all comparisons of a metric in a setting: all intervals hold at once, and one leaves out "
-    "0 exactly where p is below 0.05.",
-    "“2 seeds cannot tell”: with these seeds, not even a perfect model would have been shown to "
-    "be better than the worse of the two.",
-    "Where no Socrates was run, or several were, the reference is the one with the best mean; as "
-    "the same numbers chose it, differences to it look larger than they are.",
+    "Difference: method minus reference over the seeds that both have; Acc and calibration errors "
+    "in points, calibration errors less chance.",
+    "Intervals hold at once for all comparisons of a metric in a setting (Dunnett's rule against "
+    "a fixed reference, Tukey's otherwise), with the noise of the seeds, pooled over the methods, "
+    "and that of the test rows; p is corrected likewise. One is called worse calibrated only if, "
+    "besides, it fails its own calibration test.",
+    "“2 seeds cannot tell”: they show no spread, so nothing says what chance would do.",
+    "Where no Socrates was run, or several were, the reference is the one with the best mean.",
 )
 RUN_NOTE = (
     "Accuracy and ECE of the test split, without scaling; unknown is an answer, and never a right "
@@ -54,7 +54,7 @@ def significance_table(settings: Settings, metrics: Sequence[str] | None = None)
                 rows += _difference_rows(heading, members, METRICS[metric])
     everyone = [(results, heading) for heading, members in settings.items() for results in members]
     notes = (*DIFFERENCE_NOTES, *collapse_notes(everyone))
-    title = "Test differences against seed noise"
+    title = "Test differences against noise"
     return Table("test-significance", title, DIFFERENCE_HEADS, tuple(rows), notes)
 
 
@@ -113,11 +113,14 @@ def skipped_table(skipped: Sequence[Skipped]) -> Table:
 def _difference_rows(heading: str, members: Members, spec: Metric) -> list[TableRow]:
     """Return the rows of one family of comparisons: a metric in a setting."""
     chosen = reference(members, spec.name)
-    family = compared([results.by_seed(spec) for results in members], chosen, spec)
+    fixed = sum(results.title == METHODS["socrates"] for results in members) == 1
+    fixed = fixed and members[chosen].title == METHODS["socrates"]
+    family = Family([evidence_of(results, spec) for results in members], spec)
+    differences = family.against(chosen, fixed)
     rows: list[TableRow] = []
-    for results, difference in zip(members, family, strict=True):
+    for results, difference in zip(members, differences, strict=True):
         if results is not members[chosen]:
-            mark = DAGGER if results.collapses or members[chosen].collapses else ""
+            mark = FAILED if results.collapses or members[chosen].collapses else ""
             cells = (members[chosen].label, *_difference_cells(difference, spec, mark))
             rows.append(TableRow((heading, spec.head, results.label), cells))
     return rows

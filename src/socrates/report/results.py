@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,22 @@ from socrates.records.predictions import Array
 from .statistics import mean_std
 from .vocabulary import USUAL_READING, Metric, method_title
 from .words import counted
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed, recognised by itself or against its siblings, and why.
+
+    `epoch` is the one in which it went wrong, as far as its records show; `accuracy` is that of
+    the test data, in percent.
+    """
+
+    label: str
+    seed: int
+    epoch: int | None
+    reason: str
+    accuracy: float
+    directory: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +52,8 @@ class Results:
     bins: Callable[[str, str], Sequence[BinStats]] = lambda split, reading: ()
     experiment: Experiment | None = None  # of the first run, if there were runs
     runs: Sequence[Any] = ()
+    failures: Sequence[Failure] = ()  # runs that are not among the seeds
+    opened_rows: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def title(self) -> str:

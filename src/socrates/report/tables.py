@@ -24,7 +24,8 @@ Place = Literal["best", "second"]
 Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
 CSV_FIELDS = ("mean", "std", "n", "emphasis", "mark", "words")
-DAGGER = "†"  # the footnote sign of collapsed runs, which are not ranked
+DAGGER = "†"  # the footnote sign of what cannot be told from the best
+FAILED = "✕"  # the footnote sign of collapsed runs, which are not ranked
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def to_html(
         methods=methods or {},
         hints=hints or {},
         sortable=sortable,
-        dagger=DAGGER,
+        dagger=FAILED,
     )
 
 

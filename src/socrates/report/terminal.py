@@ -120,10 +120,10 @@ class NamedTable(Table):
 
 
 def cell_text(cell: Cell | str) -> Text:
-    """Return a cell as it is printed, the best in bold."""
+    """Return a cell as it is printed, the best in bold, with its footnote sign."""
     if isinstance(cell, str):
         return Text(cell)
-    return Text(cell.text, "bold" if cell.emphasis == "best" else "")
+    return Text(cell.text + cell.mark, "bold" if cell.emphasis == "best" else "")
 
 
 def names(*heads: str | Text) -> list[Column]:

@@ -203,16 +203,21 @@ _SCALER_MEANINGS = {
 _OTHER_TERMS = {
     "95%": Term(
         "95% interval",
-        "where the mean of many more seeds lies, by the t distribution over these seeds",
+        "where the mean of many more seeds lies, by the t distribution over these seeds; that of a "
+        "share stays between 0% and 100%",
     ),
     "p": Term(
         "p value",
-        "how often seeds alone make such a difference, corrected for all comparisons of a metric",
+        "how often seeds and test rows alone make such a difference, corrected for all comparisons "
+        "of a metric",
     ),
     "±": Term("standard deviation", "how far a single seed lies from the mean, with n - 1"),
-    "seed noise": Term(
-        "seed noise", "differences that seeds alone often make: the interval holds 0"
+    "less chance": Term(
+        "less chance",
+        "without what a perfectly calibrated model of the same confidences would measure by chance",
     ),
+    "†": Term("†", "cannot be told from the best mean, which is bold"),
+    "✕": Term("failed runs", "far below their siblings, or collapsed; not in the means"),
     "Collapsed": Term(
         "collapsed runs",
         "runs that ended in one answer or in numbers that are not finite; not ranked",

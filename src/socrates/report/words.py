@@ -3,6 +3,21 @@
 from collections.abc import Collection, Sequence
 from itertools import islice
 from string import ascii_lowercase
+from typing import Protocol
+
+
+class FailedRun(Protocol):
+    """What is said of a failed run."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def epoch(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...
+
 
 MOST_NAMED = 8  # names that a sentence lists one by one
 
@@ -83,3 +98,14 @@ def letter(number: int) -> str:
     rounds, place = divmod(number, len(ascii_lowercase))
     first = letter(rounds - 1) if rounds else ""
     return first + ascii_lowercase[place]
+
+
+def failed_run(failure: FailedRun) -> str:
+    """Return which run failed, when and why.
+
+    >>> from .results import Failure
+    >>> failed_run(Failure("CE", 3, 47, "73% training accuracy at the end", 68.6))
+    'CE seed 3 failed in epoch 47: 73% training accuracy at the end'
+    """
+    when = "" if failure.epoch is None else f" in epoch {failure.epoch}"
+    return f"{failure.label} seed {failure.seed} failed{when}: {failure.reason}"

@@ -44,14 +44,17 @@ def write_report(
     title: str = "Socrates report",
     note: str | None = None,
     width: "Width" = "full",
+    count_failed: bool = False,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Written:
     """Write the page, tables and figures of the runs below the roots.
 
     They are `index.html`, `tables/*.{md,tex,csv}` and `figures/*.{pdf,png,txt}` below `out`. Runs
     that are unfinished or damaged are listed and left out. A `note.txt` in a root stands on every
-    output. `command` returns the command line that repeats a run, `published` the printed numbers
-    of results, and `caveats` says what their footnotes mean; `width` is that of the figures, and
+    output. Failed runs are named and left out of the means, unless `count_failed`.
+
+    `command` returns the command line that repeats a run, `published` the printed numbers of
+    results, and `caveats` says what their footnotes mean; `width` is that of the figures, and
     `progress` is called with each stage.
     """
     out = Path(out)
@@ -64,7 +67,7 @@ def write_report(
             f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates "
             f"train, or pass another folder{reasons}"
         )
-    settings = group_runs(runs)
+    settings = group_runs(runs, count_failed)
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
     progress("writing tables")
