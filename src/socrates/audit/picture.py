@@ -148,16 +148,14 @@ def remark_on(judged: Judgement, curve: ReliabilityCurve) -> BinRemark | None:
     mark = curve.marks[int(np.flatnonzero(bins.count > 0).searchsorted(place))]
     stated = percent_0(bins.confidence[place] / bins.count[place])
     right = percent_0(bins.correct[place] / bins.count[place])
-    x, y, inner, edge = LOWER_RIGHT
-    in_the_way = [
-        other for other in curve.marks if other.x > inner * SIDE and other.y > (1 - edge) * SIDE
-    ]
-    if in_the_way:
-        x, y, inner, edge = UPPER_LEFT
+    is_below = mark.y > SIDE - mark.x  # too sure: the wide side is that of the lower right
+    usual, other = (LOWER_RIGHT, UPPER_LEFT) if is_below else (UPPER_LEFT, LOWER_RIGHT)
+    corner = usual if _has_room(curve, is_below) else other
+    x, y, inner, _ = corner
     text_y = SIDE * (1 - y)
-    start_y = text_y - 17 if mark.y < text_y else text_y + 24
-    left, right_end = sorted((x, inner))
-    start = (min(max(mark.x, SIDE * left), SIDE * right_end), start_y)
+    start = (SIDE * inner + 4, text_y + 4)
+    if corner == LOWER_RIGHT:
+        start = (min(max(mark.x, SIDE * inner), SIDE * x), text_y - 17)
     away = math.hypot(mark.x - start[0], mark.y - start[1])
     reach = max(0.0, 1 - (mark.radius + 2) / away) if away else 0.0
     end = (start[0] + reach * (mark.x - start[0]), start[1] + reach * (mark.y - start[1]))
@@ -165,10 +163,18 @@ def remark_on(judged: Judgement, curve: ReliabilityCurve) -> BinRemark | None:
         lines=(f"when it says {stated},", f"it is right {right} of the time"),
         x=round(SIDE * x, 1),
         y=round(text_y, 1),
-        anchor="start" if in_the_way else "end",
+        anchor="start" if corner == UPPER_LEFT else "end",
         start=(round(start[0], 1), round(start[1], 1)),
         end=(round(end[0], 1), round(end[1], 1)),
     )
+
+
+def _has_room(curve: ReliabilityCurve, below: bool) -> bool:
+    """Return whether no mark stands in the lower right corner, or in the upper left one."""
+    _, _, inner, edge = LOWER_RIGHT if below else UPPER_LEFT
+    if below:
+        return not any(m.x > inner * SIDE and m.y > (1 - edge) * SIDE for m in curve.marks)
+    return not any(m.x < inner * SIDE and m.y < (1 - edge) * SIDE for m in curve.marks)
 
 
 def percent_0(value: float) -> str:

@@ -137,9 +137,9 @@ def worst_table(files: Sequence[Judgement]) -> Table:
         "95% to",
     )
     note = (
-        "Gap: mean confidence minus accuracy, positive for overconfidence. The intervals hold all "
-        "at once, for all that were looked at: a gap whose interval leaves out 0 is real. "
-        "Weighted rows have none."
+        "Gap: mean confidence minus accuracy, positive for overconfidence. The intervals of a "
+        "column hold all at once: a gap whose interval leaves out 0 is hardly chance. Weighted "
+        "rows have none."
     )
     return Table("worst", "Worst classes and groups", heads, tuple(rows), (note,))
 
