@@ -189,9 +189,7 @@ def main() -> None:
     if options.write:
         begin = "<!-- simulated audits: begin -->"
         end = "<!-- simulated audits: end -->"
-        note = (
-            f"Written by `python benchmarks/simulate_audits.py --write`: {options.audits:,} audits "
-        )
+        note = f"Written by benchmarks/simulate_audits.py (`make simulate`): {options.audits:,} audits "
         note += "per row, so a share of 5% has a standard error of 0.7 points."
         page = DOCS.read_text(encoding="utf-8")
         block = f"{begin}\n{text}\n\n{note}\n{end}"

@@ -164,7 +164,8 @@ def difference_table(differences: Sequence[FileDifference]) -> Table:
     heads = ("Metric", "File", "Reference", "Difference", "95% from", "95% to", "Verdict")
     notes = (
         "Paired by row. The intervals of a metric hold for all pairs of files at once. The error "
-        "less chance is the ECE without what chance alone adds to it; a file is better only if the other fails its own calibration test, too.",
+        "less chance is the ECE without what chance alone adds to it; a file is better only if the "
+        "other fails its own calibration test, too.",
         "After scaling: each file under its scaler to use, on the rows that no scaler was fitted "
         "on.",
     )
