@@ -190,7 +190,7 @@ def main() -> None:
         begin = "<!-- simulated audits: begin -->"
         end = "<!-- simulated audits: end -->"
         note = "Written by benchmarks/simulate_audits.py (`make simulate`): "
-        note += f"{options.audits:,} audits per row, so a share of 5% has a standard error of 0.7 points."
+        note += f"{options.audits:,} audits per row, so 5% has a standard error of 0.7 points."
         page = DOCS.read_text(encoding="utf-8")
         block = f"{begin}\n{text}\n\n{note}\n{end}"
         page = re.sub(f"{begin}.*{end}", lambda _: block, page, flags=re.DOTALL)
