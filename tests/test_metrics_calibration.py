@@ -462,3 +462,10 @@ def test_class_totals_of_many_float32_rows_are_summed_in_float64():
         stats.confidence.sum(axis=1), probs.astype(np.float64).sum(axis=0), rtol=1e-13
     )
     np.testing.assert_array_equal(stats.count.sum(axis=1), 32_000)
+
+
+def test_smooth_ece_comes_to_rest_where_the_smoothed_error_jumps():
+    rng = np.random.default_rng(216)
+    confidence = rng.beta(4, 1.2, 1000)
+    correct = [rng.random(1000) < confidence for _ in range(297)][-1]
+    assert 0 < smooth_ece(confidence=confidence, correct=correct) < 0.05

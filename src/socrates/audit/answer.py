@@ -1,179 +1,201 @@
-"""Answer in two sentences: can the confidence be trusted, and what would make it better?"""
+"""Answer as a decision: can this confidence be trusted, and what would make it better?"""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Literal
 
-from socrates.experiment import Part
 from socrates.metrics.uncertainty import Z
-from socrates.records import Evaluation
-from socrates.report.answer import FEW, Answer, AnswerLine, Estimate
-from socrates.report.results import Results
 from socrates.report.vocabulary import scaler_of
-from socrates.report.words import capitalised, counted, listed, p_value, percent
+from socrates.report.words import capitalised, counted, p_value
 
-from .compare import compare_files
 from .judge import LEVEL, Judgement
 
-if TYPE_CHECKING:
-    from .run import AuditResult
+SLIGHT = 0.01  # an ECE above its floor by less is a reason for care, not for alarm
+UNCERTAIN = 0.1  # an interval of the accuracy that is wider leaves the question open
+MIXED = 0.5  # a smaller part of the ECE above this share of the larger one: both directions count
 
-INTERVALS = "Intervals are 95% over the choice of the rows."
-SLIGHT = 0.01  # an ECE above its floor by less is not a reason to worry
+Trust = Literal["yes", "with care", "not yet", "too few rows"]
+Lean = Literal["surer", "less sure", "both"]
 
-
-def answer(judged: Judgement) -> tuple[str, str]:
-    """Return whether a file is calibrated, and what a scaler and a certificate would change."""
-    return verdict(judged), remedy(judged)
-
-
-def verdict(judged: Judgement) -> str:
-    """Say whether a file is calibrated, by the test, its ECE and floor, and the sign of the gap."""
-    return f"{state(judged)}: {evidence(judged)}."
+LEANS: dict[Lean, str] = {
+    "surer": "it is {}surer than it is right",
+    "less sure": "it is {}less sure than it is right",
+    "both": "it is {}too sure at some confidences and not sure enough at others",
+}
 
 
-def state(judged: Judgement) -> str:
-    """Say in a few words whether a file is calibrated."""
-    if judged.passes:
-        rows = counted(len(judged.sample), "row")
-        return f"{judged.label} is calibrated as far as {rows} can tell"
-    if judged.values["ece"] - judged.floor < SLIGHT:
-        return f"{judged.label} is slightly miscalibrated"
-    return f"{judged.label} is not calibrated"
+@dataclass(frozen=True)
+class AuditAnswer:
+    """What an audit says first: a decision in one line, one or two sentences, and the evidence.
 
-
-def evidence(judged: Judgement) -> str:
-    """Return the numbers behind the verdict, and the direction unless the file is calibrated."""
-    ece = percent(judged.values["ece"])
-    floor = percent(judged.floor)
-    p = judged.test.p_value
-    sentence = f"its ECE is {ece}, where chance alone gives a calibrated model {floor}"
-    sentence += f" ({p_value(p)})"
-    return sentence if p >= LEVEL else f"{sentence}, and it is {direction_words(judged)}"
-
-
-def direction_words(judged: Judgement) -> str:
-    """Say whether a file is over- or underconfident, and if its mean gap may be chance."""
-    words, colon, details = str(judged.direction).partition(":")
-    bins = judged.bins
-    mean = bins.confidence / bins.count.clip(1e-300)
-    variance = (bins.count * (mean * (1 - mean)).clip(0)).sum()
-    deviation = math.sqrt(variance) / bins.count.sum()
-    if details and abs(judged.direction.signed) <= Z * deviation:
-        words += ", which alone may be chance"
-    return f"{words}{colon}{details}"
-
-
-def answer_of(result: AuditResult) -> Answer:
-    """Return the answer of an audit in the shape of a report's: files are lines, by rising ECE.
-
-    Intervals are those over resampled rows. A file leads unless its rows, paired with those of the
-    lowest ECE, show a higher ECE, and it fails its own calibration test.
+    The same words stand on the page, in the terminal and in the JSON.
     """
-    files = sorted(result.files, key=lambda judged: judged.values["ece"])
-    best = files[0]
-    differences = result.differences
-    if best is not result.files[0]:
-        differences, _ = compare_files(files)
-    is_worse = {
-        difference.label: difference.words == "worse"
-        for difference in differences
-        if difference.metric == "ece"
-    }
-    lines = tuple(
-        line_of(judged, leader=judged is best or not is_worse.get(judged.label, True))
-        for judged in files
+
+    headline: str
+    sentences: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the headline and everything that supports it."""
+        return [self.headline, *self.sentences, *self.evidence]
+
+
+def answer_of(judged: Judgement) -> AuditAnswer:
+    """Return the answer for one file."""
+    evidence = (
+        calibration_error(judged),
+        scaler_effect(judged),
+        scaler_reason(judged),
+        certificate_words(judged),
     )
-    if len(files) == 1:
-        sentences = (f"{capitalised(evidence(best))}.", remedy(best))
-        return Answer(f"{state(best)}.", sentences, lines, INTERVALS)
-    if differences:
-        headline = _headline(lines, [judged.label for judged in files if judged.passes])
-    else:
-        headline = f"{best.label} has the lowest ECE, {percent(best.values['ece'])}."
-    sentences = (verdict(best), remedy(best))
-    return Answer(headline, sentences, lines, result.not_compared or INTERVALS)
-
-
-def _headline(lines: tuple[AnswerLine, ...], passing: list[str]) -> str:
-    """Say which files are best calibrated, or which pass their own test if several may be best."""
-    leaders = [line.label for line in lines if line.leader]
-    if passing and len(leaders) > 1:
-        names = f"{len(passing)} of {len(lines)} files"
-        if len(passing) <= FEW:
-            names = listed(passing, "and")
-        verb = "is" if len(passing) == 1 else "are"
-        return f"{names} {verb} calibrated as far as the rows can tell."
-    if len(leaders) > FEW:
-        return f"No single winner: {len(leaders)} of {len(lines)} files may be the best calibrated."
-    return f"{listed(leaders, 'or')} is the best calibrated."
-
-
-def line_of(judged: Judgement, leader: bool) -> AnswerLine:
-    """Return a file as a row of the forest plot, in percent."""
-    return AnswerLine(
-        judged.label,
-        results_of(judged),
-        "none",
-        _estimate(judged, "ece"),
-        _estimate(judged, "accuracy"),
-        100 * judged.floor,
-        leader,
+    return AuditAnswer(
+        headline(judged),
+        (stated_and_right(judged), scaler_verdict(judged)),
+        tuple(filter(None, evidence)),
     )
 
 
-def _estimate(judged: Judgement, metric: str) -> Estimate:
-    interval = judged.intervals[metric]
-    value = judged.values[metric]
-    return Estimate(100 * value, 100 * interval.low, 100 * interval.high, len(judged.sample))
+def trust(judged: Judgement) -> Trust:
+    """Return whether the confidence can be trusted, by the test and by how far it is off.
+
+    A file that passes its test with so few rows that even its accuracy is known only to within
+    UNCERTAIN is not called trustworthy: nothing was shown.
+    """
+    if not judged.passes:
+        return "with care" if judged.values["ece"] - judged.floor < SLIGHT else "not yet"
+    interval = judged.intervals["accuracy"]
+    return "too few rows" if interval.high - interval.low > UNCERTAIN else "yes"
 
 
-def results_of(judged: Judgement) -> Results:
-    """Return a file as the figures of a report take it: a method that was measured once."""
-    numbers = {**judged.values, "ece_floor": judged.floor}
-    by_scaler = {"none": {"test": {"plain": numbers}}}
-    evaluation = Evaluation(0, len(judged.bins.count), False, by_scaler)
-    return Results(
-        judged.label,
-        Part(judged.label),
-        [evaluation],
-        bins=lambda split, reading: [judged.bins],
+def lean(judged: Judgement) -> Lean:
+    """Return on which side the confidence is off: "both" if neither side clearly prevails."""
+    parts = judged.direction
+    smaller, larger = sorted((parts.over, parts.under))
+    may_be_chance = abs(parts.signed) <= Z * judged.gap_error
+    if may_be_chance or smaller > MIXED * larger:
+        return "both"
+    return "surer" if parts.signed > 0 else "less sure"
+
+
+def headline(judged: Judgement) -> str:
+    """Return the decision about one file."""
+    rows = counted(len(judged.sample), "row")
+    decision = trust(judged)
+    if decision == "yes":
+        return f"Its confidence can be trusted as far as {rows} show."
+    if decision == "too few rows":
+        verb = "is" if len(judged.sample) == 1 else "are"
+        return f"{rows} {verb} too few to say whether its confidence can be trusted."
+    off = LEANS[lean(judged)]
+    if decision == "with care":
+        return f"Trust it with care: {off.format('slightly ')}."
+    return f"Do not trust it yet: {off.format('')}."
+
+
+def stated_and_right(judged: Judgement) -> str:
+    """Say how sure the file is on average, and how often it is right."""
+    stated = share(judged.bins.confidence.sum() / judged.bins.count.sum())
+    right = share(judged.values["accuracy"])
+    sentence = f"It states {stated} on average and is right in {right}"
+    if trust(judged) == "too few rows":
+        interval = judged.intervals["accuracy"]
+        return f"{sentence} (95% interval {share(interval.low)} to {share(interval.high)})."
+    if judged.passes or lean(judged) != "both":
+        return f"{sentence}."
+    over = 100 * judged.direction.over
+    under = 100 * judged.direction.under
+    return (
+        f"{sentence}; {over:.1f} points of its calibration error come from being too sure, "
+        f"{under:.1f} from not being sure enough."
     )
 
 
-def remedy(judged: Judgement) -> str:
-    """Say what a scaler changes on held-out rows, and how many answers are certified."""
-    return f"{capitalised(scaler_words(judged))}; {certificate_words(judged)}."
+def calibration_error(judged: Judgement) -> str:
+    """Return the calibration error beside what chance alone makes of it, and the test."""
+    ece = share(judged.values["ece"])
+    band = chance_words(judged.floor, judged.floor_95, judged.test.p_value)
+    return f"Its calibration error (ECE) is {ece}; {band}."
 
 
-def scaler_words(judged: Judgement) -> str:
-    """Say what the best scaler does to ECE and NLL on rows that it was not fitted on."""
+def chance_words(floor: float, floor_95: float, p: float) -> str:
+    """Say what a perfectly calibrated model would measure, and the p-value of the test.
+
+    >>> chance_words(0.011, 0.016, 0.039)
+    'a perfectly calibrated model would measure 1.1% on average, and more than 1.6% in 1 of 20
+    cases (p = 0.039)'
+    """
+    return (
+        f"a perfectly calibrated model would measure {share(floor)} on average, and more than "
+        f"{share(floor_95)} in 1 of 20 cases ({p_value(p)})"
+    )
+
+
+def scaler_verdict(judged: Judgement) -> str:
+    """Say whether a scaler mends the file, judged on rows that it was not fitted on."""
     recalibrated = judged.recalibrated
     if recalibrated.untried:
-        return recalibrated.untried
+        return f"No scaler was tried: {recalibrated.untried}."
     if recalibrated.winner == "none":
-        return "no scaler makes it clearly better"
+        return "No scaler is needed." if judged.passes else "No scaler that was tried mends it."
+    if judged.passes:
+        does = "lowers its NLL still further"
+    elif recalibrated.remaining.p_value >= LEVEL:
+        does = "mends it, as far as the rows show"
+    elif recalibrated.remaining.ece - recalibrated.remaining.floor < SLIGHT:
+        does = "all but mends it"
+    else:
+        does = "helps, but does not mend it"
+    return f"{capitalised(scaler_of(recalibrated.winner).long)} {does}."
+
+
+def scaler_effect(judged: Judgement) -> str:
+    """Return what the scaler to use changes on rows that it was not fitted on, and what remains."""
+    recalibrated = judged.recalibrated
+    if recalibrated.winner == "none":
+        return ""
     before = recalibrated.before
     after = recalibrated.after
-    title = scaler_of(recalibrated.winner).long
-    sentence = f"{title} takes the ECE from {percent(before['ece'])} to {percent(after['ece'])}"
-    sentence += f" and the NLL from {before['nll']:.3f} to {after['nll']:.3f}"
-    accuracy_before = percent(before["accuracy"])
-    accuracy_after = percent(after["accuracy"])
-    if accuracy_before != accuracy_after:
-        sentence += f", and the accuracy from {accuracy_before} to {accuracy_after},"
-    return f"{sentence} on held-out rows"
+    sentence = (
+        f"On the half of the rows that {scaler_of(recalibrated.winner).long} was not fitted on, it "
+        f"takes the ECE from {share(before['ece'])} to {share(after['ece'])} and the NLL from "
+        f"{before['nll']:.3f} to {after['nll']:.3f}"
+    )
+    if share(before["accuracy"]) != share(after["accuracy"]):
+        sentence += f", the accuracy from {share(before['accuracy'])} to {share(after['accuracy'])}"
+    remaining = recalibrated.remaining
+    chance = chance_words(remaining.floor, remaining.floor_95, remaining.p_value)
+    return f"{sentence}; there, {chance}."
+
+
+def scaler_reason(judged: Judgement) -> str:
+    """Say why this scaler is the one to use, or why none is."""
+    recalibrated = judged.recalibrated
+    if not recalibrated.reason:
+        return ""
+    if recalibrated.winner == "none":
+        return f"Why no scaler: {recalibrated.reason}."
+    return f"Why {scaler_of(recalibrated.winner).long}: {recalibrated.reason}."
 
 
 def certificate_words(judged: Judgement) -> str:
-    """Say which share of the rows can be answered at the risk that was asked for."""
+    """Say how many of 100 inputs can be answered at the risk that was asked for."""
     certificate = judged.certificate
     if certificate is None:
         reason, _, _ = judged.uncertified.partition(": ")  # the rest says how many rows it takes
-        return reason
+        return f"{capitalised(reason)}."
     return (
-        f"answers with a confidence of at least {certificate.threshold:.3f} "
-        f"({percent(certificate.coverage)} of the rows) are wrong in at most "
-        f"{100 * certificate.risk:g}%, certified with probability {1 - certificate.delta:g}"
+        f"If at most {100 * certificate.risk:g}% of the answers may be wrong, answer where the "
+        f"confidence is at least {certificate.threshold:.3f}: {share(certificate.coverage)} of the "
+        f"rows, certified with probability {1 - certificate.delta:g} for data like these."
     )
+
+
+def share(value: float) -> str:
+    """Return a share in percent with one decimal, or with two below 1%.
+
+    >>> share(0.75412), share(0.00531), share(1.0)
+    ('75.4%', '0.53%', '100.0%')
+    """
+    return f"{100 * value:.1f}%" if abs(value) >= 0.00995 else f"{100 * value:.2f}%"

@@ -29,6 +29,7 @@ from socrates.metrics import (
 )
 from socrates.metrics.registry import audit_metrics
 from socrates.metrics.scoring import CLIP
+from socrates.metrics.uncertainty import values_if_calibrated
 
 from .measure import Measurement
 from .recalibrate import Recalibration, recalibrate
@@ -54,12 +55,15 @@ class Judgement:
     measured: Measurement = field(repr=False)
     values: Mapping[str, float]
     intervals: Mapping[str, Interval]
-    floor: float  # of the ECE
+    floor: float  # the mean ECE of a perfectly calibrated model with the same confidences
+    floor_95: float  # the ECE that such a model exceeds in 1 of 20 cases
     test: CalibrationTest
     direction: Direction
+    gap_error: float  # the standard error of its mean gap, were the file calibrated
     corp: Corp
     bins: BinStats = field(repr=False)
     curve: RiskCoverage = field(repr=False)
+    risk: float  # the share of wrong answers that the reader accepts
     certificate: Certificate | None
     uncertified: str  # why there is no certificate
     recalibrated: Recalibration
@@ -85,7 +89,7 @@ def judge(
 def _judge(measured: Measurement, label: str, risk: float, delta: float) -> Judgement:
     sample = judged_rows(measured)
     top = sample.top()
-    ece = partial(metrics.ece, num_bins=sample.num_bins)
+    floor, floor_95 = floor_and_95(top, sample.num_bins)
     certificate, uncertified = certify_rows(top, risk, delta)
     return Judgement(
         label=label,
@@ -93,18 +97,46 @@ def _judge(measured: Measurement, label: str, risk: float, delta: float) -> Judg
         measured=measured,
         values=values_of(measured, sample, top),
         intervals=intervals_of(sample),
-        floor=metrics.floor(ece, top),
+        floor=floor,
+        floor_95=floor_95,
         test=metrics.calibration_test(top, num_draws=NUM_DRAWS),
         direction=metrics.direction(top, num_bins=sample.num_bins),
+        gap_error=gap_error(top),
         corp=metrics.corp(top),
         bins=BinStats(*measured.meter.state()["bins"]),
         curve=thinned(metrics.risk_coverage(top)),
+        risk=risk,
         certificate=certificate,
         uncertified=uncertified,
         recalibrated=recalibrate(sample),
         worst=sample.worst_classes(),
         groups=worst_groups(measured, sample, top),
     )
+
+
+def floor_and_95(top: Top, num_bins: int) -> tuple[float, float]:
+    """Return what a perfectly calibrated model would measure as its ECE: the mean and 95% point."""
+    num_draws = few_draws(len(top))
+    ece = partial(metrics.ece, num_bins=num_bins)
+    values = values_if_calibrated(ece, top, num_draws, 0, None, None)
+    return float(values.mean()), float(np.quantile(values, 0.95))
+
+
+def gap_error(top: Top) -> float:
+    """Return the standard error of mean confidence minus accuracy for a calibrated model.
+
+    >>> gap_error(Top.of(np.full(400, 0.5), np.ones(400)))
+    0.025
+    """
+    variance = top.confidence * (1 - top.confidence).clip(0)
+    if top.weight is None:
+        return math.sqrt(float(variance.sum())) / len(top)
+    return math.sqrt(float(top.weight**2 @ variance)) / float(top.weight.sum())
+
+
+def few_draws(num_rows: int) -> int:
+    """Return how many resamples or draws are made: fewer where there are many rows."""
+    return NUM_RESAMPLES if num_rows <= MANY_ROWS else NUM_RESAMPLES // 5
 
 
 def judged_rows(measured: Measurement) -> JudgedRows:
@@ -171,7 +203,7 @@ def _as_prediction(sample: JudgedRows) -> Prediction:
 
 def intervals_of(sample: JudgedRows) -> dict[str, Interval]:
     """Return the bootstrap interval of each main metric that can be computed from the rows."""
-    num_resamples = NUM_RESAMPLES if len(sample) <= MANY_ROWS else NUM_RESAMPLES // 5
+    num_resamples = few_draws(len(sample))
     top = sample.top()
     ece = partial(metrics.ece, num_bins=sample.num_bins)
     intervals = {

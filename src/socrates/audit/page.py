@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from socrates import scaling
+from socrates.experiment import Part
 from socrates.metrics.registry import audit_metrics
-from socrates.palette import MARKERS
+from socrates.palette import MARKERS, SERIES
+from socrates.records import Evaluation
 from socrates.report.figures import reliability
 from socrates.report.figures.chart import Chart, Json, figure, mark, pen, scatter
-from socrates.report.forest import forest, screen
 from socrates.report.markup import asset
 from socrates.report.page import composed, meanings, methods_of, page_of, write_page
+from socrates.report.results import Results
 from socrates.report.style import Style
 from socrates.report.tables import to_html, write_table
-from socrates.report.vocabulary import COLOURS, USUAL_READING
+from socrates.report.vocabulary import USUAL_READING
 
-from .answer import answer, answer_of, results_of
 from .judge import Judgement
 from .run import AuditResult
+from .screen import scaler_file, screen
 from .tables import shown_tables, tables_of
 
 HOVER = (
@@ -46,9 +47,8 @@ AXES: Json = {
 
 def file_styles(labels: Sequence[str]) -> dict[str, Style]:
     """Return a style for each file, in an order in which the first colours differ most."""
-    colours = [*COLOURS.values()]
     return {
-        label: Style(colours[place % len(colours)], "solid", MARKERS[place % len(MARKERS)], place)
+        label: Style(SERIES[place % len(SERIES)], "solid", MARKERS[place % len(MARKERS)], place)
         for place, label in enumerate(labels)
     }
 
@@ -111,20 +111,21 @@ def audit_page(result: AuditResult) -> Json:
         for section in json.loads(asset("audit.json"))
         if section["name"] in {*charts, *tables}
     ]
-    whole_answer = answer_of(result)
-    if len(files) > 1:  # what would make each of them better
-        sentences = tuple(sentence for judged in files for sentence in answer(judged))
-        whole_answer = replace(whole_answer, sentences=sentences)
-    opening = screen(
-        whole_answer,
-        forest(whole_answer.lines, styles, offered=0),
-        "95% over the choice of the rows",
-        compared=False,
+    setting = composed("", methods, sections, charts, tables, screen(result))
+    return page_of([setting], sections, "socrates audit", {}) | {"glossary": glossary()}
+
+
+def results_of(judged: Judgement) -> Results:
+    """Return a file as the figures of a report take it: a method that was measured once."""
+    numbers = {**judged.values, "ece_floor": judged.floor}
+    by_scaler = {"none": {"test": {"plain": numbers}}}
+    evaluation = Evaluation(0, len(judged.bins.count), False, by_scaler)
+    return Results(
+        judged.label,
+        Part(judged.label),
+        [evaluation],
+        bins=lambda split, reading: [judged.bins],
     )
-    setting = composed("", methods, sections, charts, tables, opening)
-    num_rows = sum(judged.measured.num_rows for judged in files)
-    counts = {"files": len(files), "rows": num_rows}
-    return page_of([setting], sections, "socrates audit", counts) | {"glossary": glossary()}
 
 
 def glossary() -> dict[str, str]:
@@ -139,8 +140,8 @@ def glossary() -> dict[str, str]:
         of_metrics[metric.symbol] = f"{metric.title}: {', '.join(filter(None, details))}"
     return {
         **of_metrics,
-        "95%": "95% interval: where the value lies for other rows of the same kind, by the "
-        "bootstrap",
+        "95%": "95% interval: made from the rows by a rule that catches the true value in about 95 "
+        "of 100 such files",
         "p": "p value: how often chance alone makes a calibrated model measure as much",
         "unknown": meanings()["unknown"],
     }
@@ -160,7 +161,7 @@ def write_audit(result: AuditResult, out: Path, title: str) -> list[Path]:
     for judged in result.files:
         recalibrated = judged.recalibrated
         if recalibrated.scaler is not None:
-            name = f"{judged.label.replace('/', '-')}-{recalibrated.winner}.npz"
-            scaling.save(recalibrated.scaler, out / name)
-            written.append(out / name)
+            path = out / scaler_file(judged)
+            scaling.save(recalibrated.scaler, path)
+            written.append(path)
     return written

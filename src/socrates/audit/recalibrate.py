@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from socrates import metrics, scaling
+from socrates.arrays.open import Array
 from socrates.metrics import Decomposition, Direction
 from socrates.metrics.uncertainty import values_if_calibrated
 from socrates.scaling import Scaler
@@ -93,10 +94,8 @@ class Recalibration:
 
 def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibration:
     """Compare all scalers on held-out rows."""
-    order = np.random.default_rng(seed).permutation(len(rows))
-    half = len(rows) // 2
-    fit = rows.take(order[:half])
-    held_out = rows.take(order[half:])
+    order = shuffled(rows, seed)
+    fit, held_out = halves(rows, seed)
     result = Recalibration(
         numbers={"none": scores_of(held_out)},
         judged={"none": judge_half(held_out)},
@@ -136,6 +135,18 @@ def recalibrate(rows: JudgedRows, seed: int = 0) -> Recalibration:
         judged={**result.judged, choice.name: judge_half(held_out, fitted[choice.name])},
         scaler=fit_copy(scalers[choice.name], rows.take(order[: most_rows(rows)])),
     )
+
+
+def halves(rows: JudgedRows, seed: int = 0) -> tuple[JudgedRows, JudgedRows]:
+    """Return the rows that scalers are fitted on, and those that they are measured on."""
+    order = shuffled(rows, seed)
+    half = len(rows) // 2
+    return rows.take(order[:half]), rows.take(order[half:])
+
+
+def shuffled(rows: JudgedRows, seed: int = 0) -> Array:
+    """Return the places of all rows in random order; the first half is for fitting."""
+    return np.random.default_rng(seed).permutation(len(rows))
 
 
 def cross_validation(rows: JudgedRows) -> CrossValidation:

@@ -11,8 +11,9 @@ from typing import Any
 
 from socrates.files import to_json
 
-from .answer import answer
-from .compare import FileDifference, compare_files
+from .answer import AuditAnswer, answer_of, lean, trust
+from .choose import FileChoice, answer_of_several, choose_file
+from .compare import FileDifference, compare_files, contender_of, why_not_compared
 from .judge import Judgement, judge
 from .measure import measure
 from .predictions import open_predictions
@@ -23,11 +24,24 @@ MANY_ROWS = 20_000_000
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The judgements of some files, and how they differ on the same rows or why not."""
+    """The judgements of some files, and how they differ on the same rows or why not.
+
+    `choice` is which of several files to use; None for one file, or if they cannot be compared.
+    """
 
     files: Sequence[Judgement]
-    differences: Sequence[FileDifference]
-    not_compared: str
+    differences: Sequence[FileDifference] = ()
+    not_compared: str = ""
+    choice: FileChoice | None = None
+
+    @property
+    def answer(self) -> AuditAnswer:
+        """Return what is said first: about the only file, or which of several to use."""
+        if len(self.files) == 1:
+            return answer_of(self.files[0])
+        if self.choice is None:
+            return AuditAnswer("These files cannot be compared.", (f"{self.not_compared}.",))
+        return answer_of_several(self.choice, self.files, self.differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return the judgement of a single file, or those of several by label and how they differ.
@@ -39,6 +53,8 @@ class AuditResult:
             (content,) = files.values()
             return json.loads(to_json(content))
         content = {
+            "answer": self.answer.lines,
+            "use": None if self.choice is None else self.choice.use,
             "files": files,
             "differences": [
                 {**asdict(difference), "verdict": difference.words}
@@ -88,8 +104,13 @@ def audit(
         )
         tell(f"{label}: judging")
         files.append(judge(measured, label, risk=risk, delta=delta))
+    if len(files) == 1:
+        return AuditResult(files)
     tell("comparing")
-    return AuditResult(files, *compare_files(files))
+    contenders = [contender_of(judged) for judged in files]
+    if reason := why_not_compared(contenders):
+        return AuditResult(files, not_compared=reason)
+    return AuditResult(files, compare_files(contenders), "", choose_file(contenders))
 
 
 def labels_of(paths: Sequence[Path | str]) -> list[str]:
@@ -128,7 +149,9 @@ def file_json(judged: Judgement) -> dict[str, Any]:
     corp = judged.corp
     return {
         "label": judged.label,
-        "answer": list(answer(judged)),
+        "answer": answer_of(judged).lines,
+        "trust": trust(judged),
+        "lean": None if judged.passes else lean(judged),
         "metrics": _metrics_json(judged),
         "calibration_test": {
             "p_value": judged.test.p_value,
@@ -164,5 +187,5 @@ def _metrics_json(judged: Judgement) -> dict[str, dict[str, float]]:
     values = {name: {"value": value} for name, value in judged.values.items()}
     for name, interval in judged.intervals.items():
         values[name] |= {"low": interval.low, "high": interval.high}
-    values["ece"]["floor"] = judged.floor
+    values["ece"] |= {"floor": judged.floor, "floor_95": judged.floor_95}
     return values

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from socrates.metrics import METRICS, GroupGap, Metric
 from socrates.metrics.registry import audit_metrics
-from socrates.report.tables import NOTHING, Cell, Table, TableRow, cell_of, emphasis
+from socrates.report.tables import NOTHING, Cell, Table, TableRow, cell_of
 from socrates.report.vocabulary import scaler_of
 
 from .compare import FileDifference
@@ -54,7 +54,8 @@ def metrics_table(files: Sequence[Judgement]) -> Table:
             rows.append(_metric_row(judged.label, metric, judged.values[name], *ends))
             if name == "ece":
                 floor = METRICS["ece_floor"]
-                rows.append(_metric_row(judged.label, floor, judged.floor, math.nan, math.nan))
+                row = _metric_row(judged.label, floor, judged.floor, math.nan, judged.floor_95)
+                rows.append(row)
     heads = ("File", "Metric", "Value", "95% from", "95% to", "Meaning")
     return Table("metrics", "Metrics", heads, tuple(rows))
 
@@ -65,27 +66,21 @@ def _metric_row(label: str, metric: Metric, *numbers: float) -> TableRow:
 
 
 def scaler_table(files: Sequence[Judgement]) -> Table:
-    """Return the scores on held-out rows before and after each scaler, the best in bold."""
+    """Return the scores on held-out rows before and after each scaler, and which one to use.
+
+    Nothing is bold: which one is to be used is decided on other rows, not by the best number here.
+    """
     specs = [METRICS[name] for name in SCORES]
     rows: list[TableRow] = []
     for judged in files:
-        numbers = judged.recalibrated.numbers
-        emphases = {
-            metric.name: emphasis(
-                [metric.factor * scores[metric.name] for scores in numbers.values()],
-                metric.larger_is_better,
-                metric.form,
-            )
-            for metric in specs
-        }
-        for place, (name, scores) in enumerate(numbers.items()):
-            cells = [
-                cell_of(metric, scores[metric.name], emphasis=emphases[metric.name][place])
-                for metric in specs
-            ]
-            use = "to use" if name == judged.recalibrated.winner else ""
-            rows.append(TableRow((judged.label, scaler_of(name).long), (*cells, use)))
-    heads = ("File", "Scaler", *(metric.head for metric in specs), "")
+        recalibrated = judged.recalibrated
+        for name, scores in recalibrated.numbers.items():
+            cells = [cell_of(metric, scores[metric.name]) for metric in specs]
+            use = ("", "")
+            if name == recalibrated.winner:
+                use = ("to use", recalibrated.untried or recalibrated.reason)
+            rows.append(TableRow((judged.label, scaler_of(name).long), (*cells, *use)))
+    heads = ("File", "Scaler", *(metric.head for metric in specs), "", "Why")
     note = (
         "Fitted on one half of the rows, measured on the other; which one to use is decided on "
         "the first half."
@@ -142,9 +137,9 @@ def worst_table(files: Sequence[Judgement]) -> Table:
         "95% to",
     )
     note = (
-        "Gap: mean confidence minus accuracy, positive for overconfidence. The intervals hold all "
-        "at once, for all that were looked at: a gap whose interval leaves out 0 is real. "
-        "Weighted rows have none."
+        "Gap: mean confidence minus accuracy, positive for overconfidence. The intervals of a "
+        "column hold all at once: a gap whose interval leaves out 0 is hardly chance. Weighted "
+        "rows have none."
     )
     return Table("worst", "Worst classes and groups", heads, tuple(rows), (note,))
 
@@ -162,14 +157,19 @@ def difference_table(differences: Sequence[FileDifference]) -> Table:
         metric = METRICS[difference.metric]
         numbers = (difference.value, difference.low, difference.high)
         cells = [cell_of(metric, value) for value in numbers]
-        keys = (metric.head, difference.label, difference.reference)
+        head = "Error less chance (%)" if metric.name == "ece" else metric.head
+        head += " after scaling" if difference.after_scaling else ""
+        keys = (head, difference.label, difference.reference)
         rows.append(TableRow(keys, (*cells, difference.words)))
     heads = ("Metric", "File", "Reference", "Difference", "95% from", "95% to", "Verdict")
-    note = (
-        "Paired by row: the ECE by resampling both files together, the others by the differences "
-        "of single rows."
+    notes = (
+        "Paired by row. The intervals of a metric hold for all pairs of files at once. The error "
+        "less chance is the ECE without what chance alone adds to it; a file is better only if the "
+        "other fails its own calibration test, too.",
+        "After scaling: each file under its scaler to use, on the rows that no scaler was fitted "
+        "on.",
     )
-    return Table("differences", "Differences between files", heads, tuple(rows), (note,))
+    return Table("differences", "Differences between files", heads, tuple(rows), notes)
 
 
 def reading_table(files: Sequence[Judgement]) -> Table:

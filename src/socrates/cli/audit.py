@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from socrates.audit.answer import answer
+from socrates.audit.answer import AuditAnswer, answer_of
 from socrates.audit.judge import NUM_DRAWS, audit_metrics
 from socrates.audit.page import write_audit
 from socrates.audit.run import AuditResult, audit
@@ -22,6 +22,7 @@ from .commands import AuditOptions
 from .output import complain, console, errors, show
 
 MOST_ROWS = 24
+EXPLANATIONS = ("Meaning", "Notes", "Why")  # columns that are too wide for a terminal
 SMALLEST_P = 1 / (1 + NUM_DRAWS)
 
 
@@ -79,22 +80,29 @@ def make_folder(folder: Path) -> None:
 
 
 def show_audit(result: AuditResult) -> None:
-    """Print the answer, then the tables."""
+    """Print the answer, then that of each file if there are several, then the tables."""
+    show_answer(result.answer)
+    if len(result.files) > 1:
+        console.print()
     for judged in result.files:
-        for sentence in answer(judged):
-            console.print(Text(sentence))
+        if len(result.files) > 1:
+            show_answer(answer_of(judged), judged.label)
         for words in judged.measured.notes:
             show(words, "note: ", "yellow")
         console.print()
     for table in shown_tables(result).values():
         show_table(table)
-    if result.not_compared:
-        show(result.not_compared, "note: ", "yellow")
+
+
+def show_answer(answer: AuditAnswer, label: str = "") -> None:
+    """Print a headline, after the name of its file if it is one of several, and its sentences."""
+    console.print(Text(f"{label}: {answer.headline}" if label else answer.headline, "bold"))
+    console.print(Text(" ".join([*answer.sentences, *answer.evidence])))
 
 
 def show_table(table: Table) -> None:
     """Print a table of the page, without its explanations and notes."""
-    kept = [place for place, head in enumerate(table.heads) if head not in ("Meaning", "Notes")]
+    kept = [place for place, head in enumerate(table.heads) if head not in EXPLANATIONS]
     columns = [
         (numbers if table.numeric[place] else names)(Text(table.heads[place]))[0] for place in kept
     ]

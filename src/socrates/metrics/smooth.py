@@ -66,7 +66,8 @@ def _smooth(top: Top) -> float:
     for _ in range(_MAX_STEPS):
         # As sigma grows, the excess falls at a rate of at least 1: it bounds the error of sigma.
         excess = _smoothed_error(spectrum, sigma) - sigma
-        if abs(excess) < _TOLERANCE:
+        # Where the grid changes with sigma, the error jumps, and sigma can come to rest there.
+        if abs(excess) < _TOLERANCE or excess == last_excess:
             break
         if excess > 0:
             low = sigma
