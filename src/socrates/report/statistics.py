@@ -16,10 +16,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .intervals import ROUNDING, mean_interval, mean_std, share_interval
 from .quantiles import dunnett_p, dunnett_reach, range_p, range_reach
 from .vocabulary import Metric
 from .words import counted
 
+__all__ = [
+    "Evidence", "Family", "PairedDifference", "compared", "mean_interval", "mean_std",
+    "share_interval",
+]  # fmt: skip
 LEVEL = 0.05
 FEWEST_SEEDS = 3  # with fewer, nothing is called the best
 POWER_REACH = 0.84  # standard errors beyond the limit that make a power of 80%
@@ -27,8 +32,6 @@ MOST_SEEDS = 20  # more additional seeds are not practical
 PRIOR_SEEDS = 3  # how many seeds the variance pooled over the methods counts like
 # What is left of chance in calibration errors of unequal floors is allowed for by wider intervals.
 WIDER = 1.05
-# A spread below this share of the values is rounding.
-ROUNDING = 1e-9
 BySeed = Mapping[int, float]
 Array = NDArray[Any]
 Standing = Literal["best", "with the best", "worse", "unranked"]
@@ -360,54 +363,6 @@ def _of_differences(covariance: Array) -> Array:
     """Return the variance of each difference of two."""
     own = np.diag(covariance)
     return own[:, None] + own[None, :] - 2 * covariance
-
-
-def mean_interval(values: Array) -> tuple[float, float, float, int]:
-    """Return the mean over seeds, its 95% interval by the t distribution, and the number of seeds.
-
-    Equal values have no interval: they show no spread, which is not the same as none.
-
-    >>> mean_interval(np.array([1.0, 2.0, 3.0, np.nan]))
-    (2.0, -0.48..., 4.48..., 3)
-    """
-    known = values[np.isfinite(values)]
-    n = len(known)
-    mean, std = mean_std(known)
-    if n < 2 or not std > ROUNDING * abs(mean):
-        return mean, math.nan, math.nan, n
-    from scipy import special  # the t distribution without the weight of scipy.stats
-
-    reach = -float(special.stdtrit(n - 1, LEVEL / 2)) * std / math.sqrt(n)
-    return mean, mean - reach, mean + reach, n
-
-
-def share_interval(values: Array) -> tuple[float, float, float]:
-    """Return mean and 95% interval of percentages over seeds, which stays between 0 and 100.
-
-    The interval is symmetric on the scale of log-odds.
-
-    >>> share_interval(np.array([99.0, 100.0, 99.5, 100.0]))
-    (99.625, 97.1..., 99.9...)
-    """
-    mean, low, _, _ = mean_interval(values)
-    if math.isnan(low) or not 0 < mean < 100:
-        return mean, math.nan, math.nan
-    odds = math.log(mean / (100 - mean))
-    reach = min((mean - low) * 100 / (mean * (100 - mean)), 700.0)
-    bounds = [100 / (1 + math.exp(-odds - sign * reach)) for sign in (-1, 1)]
-    return mean, *bounds
-
-
-def mean_std(values: Array) -> tuple[float, float]:
-    """Return mean and sample standard deviation (n - 1) without NaN; that of one value is NaN.
-
-    >>> mean_std(np.array([1.0, 3.0, np.nan]))
-    (2.0, 1.4142135623730951)
-    """
-    known = values[np.isfinite(values)]
-    mean = float(known.mean()) if len(known) else math.nan
-    std = float(known.std(ddof=1)) if len(known) > 1 else math.nan
-    return mean, std
 
 
 def cannot_tell(n: int) -> str:
