@@ -19,6 +19,7 @@ from socrates.metrics.binning import bin_stats
 from socrates.records import Evaluation
 from socrates.records.evaluation import RowEvidence
 from socrates.report.answer import answer, over_settings, row_differences, rows_of
+from socrates.report.overview import overview_screen
 from socrates.report.results import Failure, Results
 from socrates.report.rows import scaling_helps
 from socrates.report.vocabulary import METHODS, METRICS, glossary_terms, study_scalers
@@ -173,6 +174,7 @@ def test_a_tune_is_chosen_on_validation_and_tells_the_test_of_the_chosen_one_onl
     assert "validation" in found.headline
     assert "8.0%" in found.sentences[1]
     assert "2.0%" not in " ".join(found.sentences)  # the lowest test ECE, of another
+    assert [row.label for row in found.rows] == ["Focal γ=1"]
 
 
 def test_failed_and_collapsed_methods():
@@ -189,16 +191,31 @@ def test_failed_and_collapsed_methods():
     assert "CE 5 of 6" in found.verdict
 
 
-def test_settings_share_a_sentence(capsys):
+def test_settings_share_a_headline_and_a_sentence_on_the_page_and_in_the_terminal(capsys):
     one, other = answer([CE, FOCAL]), answer([CE, FOCAL])
-    assert over_settings({"a": one}) == ""
-    said = over_settings({"a": one, "b": other, "c": answer([FOCAL])})
-    assert "Focal is the best calibrated in 2 of 3 settings" in said
-    assert "CE is surely worse in 2 of 3 settings" in said
-    show_answers({"a": one, "b": other})
+    assert over_settings({"a": one}) is None
+    answers = {"a": one, "b": other, "c": answer([FOCAL])}
+    overall = over_settings(answers)
+    (sentence,) = overall.sentences
+    assert "Focal" in overall.headline
+    assert words(overall.headline) <= 9
+    assert "Focal is the best calibrated in 2 of 3 settings" in sentence
+    assert "CE is surely worse in 2 of 3 settings" in sentence
+    show_answers(answers)
     out = " ".join(capsys.readouterr().out.split())
+    page = overview_screen(answers)
+    for text in (overall.headline, sentence):
+        assert text in out
+        assert text in page
     assert one.headline in out
-    assert "2 of 2 settings" in out
+
+
+def test_settings_that_are_calibrated_after_scaling_are_not_called_calibrated_as_trained():
+    random = np.random.default_rng(1)
+    members = [with_rows(name, gap, random=random) for name, gap in (("A", 0.2), ("B", 0.3))]
+    overall = over_settings({"a": answer(members), "b": answer(members)})
+    assert overall.headline.startswith("Rescale")
+    assert "after temperature scaling" in overall.sentences[0]
 
 
 def test_the_terminal_says_all_of_one_setting_with_failures(capsys):

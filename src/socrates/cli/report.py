@@ -59,6 +59,8 @@ def make_report(
 def show_answers(answers: Mapping[str, Answer]) -> None:
     """Print the answer of the report: all of it for one setting, the headlines of several."""
     console.print()
+    if overall := over_settings(answers):
+        show(" ".join(overall.sentences), f"{overall.headline} ")
     for heading, answer in answers.items():
         if len(answers) > 1:
             show("", f"{heading}: {answer.headline}")
@@ -68,8 +70,6 @@ def show_answers(answers: Mapping[str, Answer]) -> None:
                 show(sentence)
         for failure in answer.failures:
             show("", f"{failed_run(failure)}; not in the means", "red")
-    if over := over_settings(answers):
-        show(over)
     console.print()
 
 

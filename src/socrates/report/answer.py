@@ -15,20 +15,18 @@ import numpy as np
 from socrates import pareto
 
 from .evidence import ACCURACY, ECE
-from .lines import AnswerLine, Estimate, differences
 from .results import Failure, Members, Settings
 from .rows import SCALER, AnswerRow, Families, FloorBand, Point, row_differences, rows_of
-from .statistics import FEWEST_SEEDS, Family, mean_std
+from .statistics import FEWEST_SEEDS, Family
+from .tuning import FEWEST_VARIANTS, validation_score
 from .vocabulary import scaler_of
-from .words import counted, listed, seeds_of
+from .words import capitalised, counted, listed, seeds_of
 
 __all__ = [
-    "ACCURACY", "ECE", "FEW", "Answer", "AnswerLine", "AnswerRow", "Estimate", "Failure",
-    "FloorBand", "Point", "answer", "answers_of", "differences", "over_settings",
-    "row_differences", "rows_of",
+    "ACCURACY", "ECE", "FEW", "Answer", "AnswerRow", "Failure", "FloorBand", "Point", "answer",
+    "answers_of", "over_settings", "row_differences", "rows_of",
 ]  # fmt: skip
 FEW = 3  # names that a headline has room for
-FEWEST_VARIANTS = 4  # of one method, which make a study of its options
 Case = Literal[
     "nothing",  # no runs
     "failed",  # no sound run
@@ -40,7 +38,6 @@ Case = Literal[
     "losers",  # some are surely worse than others
     "undecided",
     "tune",  # one method with several options, chosen on validation data
-    "files",  # an audit
 ]
 
 
@@ -54,7 +51,6 @@ class Answer:
     rows: tuple[AnswerRow, ...] = ()
     verdict: str = ""
     case: Case = "undecided"
-    lines: tuple[AnswerLine, ...] = ()  # of the forest of an audit
 
 
 def answer(members: Members) -> Answer:
@@ -74,7 +70,8 @@ def answer(members: Members) -> Answer:
         reasons = [f"{item.label}: {item.collapse_reasons}." for item in members[:2]]
         return Answer("Every run failed.", tuple(reasons), failures, rows, "", case)
     if case == "tune":
-        headline, sentences = _tuned([row.results for row in sound], sound)
+        chosen, headline, sentences = _tuned(sound)
+        rows = (chosen,) if chosen else ()  # a second choice by test numbers would spoil them
     elif case in ("one run", "one method"):
         headline, sentences = _alone(sound[0], families)
     else:
@@ -89,14 +86,13 @@ def answers_of(settings: Settings) -> dict[str, Answer]:
     return {heading: answer(members) for heading, members in settings.items()}
 
 
-def over_settings(answers: Mapping[str, Answer]) -> str:
-    """Return a sentence about what holds in most settings; empty for a single setting.
+def over_settings(answers: Mapping[str, Answer]) -> Answer | None:
+    """Return what holds in most settings, in a headline and a sentence; None for a single setting.
 
     >>> over_settings({"digits, mlp": answer([])})
-    ''
     """
     if len(answers) < 2:
-        return ""
+        return None
     total = len(answers)
     standings: dict[str, list[str]] = {}
     for setting in answers.values():
@@ -104,6 +100,7 @@ def over_settings(answers: Mapping[str, Answer]) -> str:
             if row.standing != "unranked":
                 standings.setdefault(row.label, []).append(row.standing)
     words: list[str] = []
+    headline = "No method is best calibrated in most settings."
     for standing, phrase in (("best", "the best calibrated"), ("worse", "surely worse")):
         counts = {label: own.count(standing) for label, own in standings.items()}
         most = max(counts.values(), default=0)
@@ -111,13 +108,21 @@ def over_settings(answers: Mapping[str, Answer]) -> str:
         if most and len(names) <= FEW:
             verb = "is" if len(names) == 1 else "are"
             words.append(f"{listed(names, 'and')} {verb} {phrase} in {most} of {total} settings")
-    at_floor = sum(setting.case == "floor" for setting in answers.values())
-    if at_floor:
-        words.append(f"in {at_floor} of {total} all are calibrated as far as the test rows show")
-    if not words:
-        return f"No method is surely better or worse calibrated in any of the {total} settings."
-    sentence = "; ".join(words)
-    return f"{sentence[:1].upper()}{sentence[1:]}."
+        if standing == "best" and 2 * most > total:
+            where = f"all {total}" if most == total else f"{most} of {total}"
+            headline = f"Use {names[0]}: best calibrated in {where} settings."
+    num_calibrated = sum(setting.case == "floor" for setting in answers.values())
+    if num_calibrated:
+        words.append(
+            f"in {num_calibrated} of {total} all are calibrated, as trained or after "
+            f"{scaler_of(SCALER).long}, as far as the test rows show"
+        )
+    if num_calibrated == total:
+        headline = "Rescale where needed, then choose by accuracy."
+    sentence = f"No method is surely better or worse calibrated in any of the {total} settings."
+    if words:
+        sentence = f"{capitalised('; '.join(words))}."
+    return Answer(headline, (sentence,))
 
 
 def _case(members: Members, families: Families) -> Case:
@@ -236,7 +241,9 @@ def _rest(case: Case, families: Families) -> str:
             f"{rows[top].label} is the most accurate with {means[top]:.1f}%; surely less accurate "
             f"{'is' if len(worse) == 1 else 'are'} {_names(worse)}."
         )
-    return f"Their accuracies, {_range(means)}, are not shown to differ."
+    rescaled = case == "floor" and not _all_calibrated(families.trained)
+    spread = "" if rescaled else f", {_range(means)},"  # the first sentence has two ranges
+    return f"Their accuracies{spread} are not shown to differ."
 
 
 def _more_seeds(families: Families) -> str:
@@ -285,24 +292,21 @@ def _alone(row: AnswerRow, families: Families) -> tuple[str, tuple[str, ...]]:
     return "Do not trust its confidences yet.", sentences
 
 
-def _tuned(members: Members, rows: Sequence[AnswerRow]) -> tuple[str, tuple[str, ...]]:
-    """Return the choice on validation data, and the test numbers of the chosen one alone."""
-    scores: dict[str, tuple[float, ...]] = {}
-    for results in members:
-        accuracy, *errors = (
-            mean_std(results.values(name, split="val"))[0] for name in ("accuracy", "ece", "cw_ece")
-        )
-        scores[results.label] = (1 - accuracy, *filter(math.isfinite, errors))
-    known = [row for row in rows if math.isfinite(sum(scores[row.label])) and scores[row.label][1:]]
+def _tuned(rows: Sequence[AnswerRow]) -> tuple[AnswerRow | None, str, tuple[str, ...]]:
+    """Return the choice on validation data, and in words its test numbers and no others."""
+    scores = {row.label: validation_score(row.results) for row in rows}
+    known = [row for row in rows if scores[row.label]]
     if not known:
-        return "No choice: nothing was measured on validation data.", ()
+        return None, "No choice: nothing was measured on validation data.", ()
     chosen = pareto.best(known, lambda row: scores[row.label], "l1")
-    error, ece = scores[chosen.label][:2]
+    score = scores[chosen.label]
+    assert score is not None
     return (
+        chosen,
         f"Use {chosen.label}: chosen on validation.",
         (
             f"Of {len(rows)} variants it is the nearest to no error and no ECE on validation data "
-            f"({100 * error:.1f}% and {100 * ece:.1f}%).",
+            f"({score.error:.1f}% and {score.ece:.1f}%).",
             f"On test data it measures an ECE of {chosen.trained.mean:.1f}% and an accuracy of "
             f"{chosen.accuracy.mean:.1f}%.",
         ),

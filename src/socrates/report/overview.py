@@ -24,7 +24,8 @@ def overview_screen(answers: Mapping[str, Answer]) -> str:
     """
     rows = {heading: {row.label: row for row in answer.rows} for heading, answer in answers.items()}
     ranks = mean_ranks(rows)
-    if len(answers) < 2 or not ranks:
+    overall = over_settings(answers)
+    if overall is None or not ranks:
         return ""
     frames = {heading: frame_of([*own.values()]) for heading, own in rows.items()}
     names = short_names([*answers])
@@ -44,8 +45,7 @@ def overview_screen(answers: Mapping[str, Answer]) -> str:
     ]
     return markup(
         "overview.html",
-        headline=headline(answers, next(iter(ranks))),
-        sentences=[over_settings(answers)],
+        answer=overall,
         settings=[
             {"name": name, "title": heading, "frame": frames[heading]}
             for name, heading in zip(names, answers, strict=True)
@@ -81,24 +81,6 @@ def mean_ranks(rows: Rows) -> dict[str, float]:
     means = {label: sum(own) / len(own) if own else math.nan for label, own in ranks.items()}
     order = sorted(means, key=lambda label: (math.isnan(means[label]), means[label]))
     return {label: means[label] for label in order}
-
-
-def headline(answers: Mapping[str, Answer], first: str) -> str:
-    """Return what holds in most settings, where `first` has the lowest mean rank."""
-    total = len(answers)
-    if all(answer.case == "floor" for answer in answers.values()):
-        return "After rescaling, the methods hardly differ in any setting."
-    num_best = sum(
-        row.standing == "best"
-        for answer in answers.values()
-        for row in answer.rows
-        if row.label == first
-    )
-    if num_best == total:
-        return f"{first} is best calibrated in all {total} settings."
-    if 2 * num_best > total:
-        return f"{first} is best calibrated in {num_best} of {total} settings."
-    return "No method is best in most settings."
 
 
 def short_names(headings: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ and ECE that is nearest to the origin. Test numbers are those of the chosen vari
 choice by test numbers would make them worthless.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from .statistics import mean_std
 from .tables import Cell, Table, TableRow
 from .vocabulary import SYMBOLS, printed_option
 
-FEWEST = 4  # variants of one method that make a study of its options
+FEWEST_VARIANTS = 4  # variants of one method that make a study of its options
 SCORES = {"error": "Error (%)", "ece": "ECE (%)", "cw_ece": "CW-ECE (%)"}
 
 
@@ -82,7 +83,7 @@ def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
     """
     experiments = [results.experiment for results in members if results.experiment]
     one_method = len({experiment.method.name for experiment in experiments}) == 1
-    if len(members) < FEWEST or not one_method or len(experiments) < len(members):
+    if len(members) < FEWEST_VARIANTS or not one_method or len(experiments) < len(members):
         return None
     options = varied_options(experiments)
     scores = [validation_score(results) for results in members]
@@ -98,12 +99,15 @@ def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
 
 
 def validation_score(results: Results) -> VariantScore | None:
-    """Return the means over the seeds; None if a run collapsed or was not measured."""
+    """Return the means over the seeds; None if a run collapsed or was not measured.
+
+    The class-wise ECE settles ties; where it was not measured, the ECE takes its place.
+    """
     accuracy, ece, cw_ece = (
         mean_std(100 * results.values(name, split="val"))[0]
         for name in ("accuracy", "ece", "cw_ece")
     )
-    score = VariantScore(100 - accuracy, ece, cw_ece)
+    score = VariantScore(100 - accuracy, ece, cw_ece if math.isfinite(cw_ece) else ece)
     return score if np.isfinite(score).all() and not results.collapses else None
 
 
