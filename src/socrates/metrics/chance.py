@@ -52,6 +52,10 @@ class Excess:
         chance: standard deviation of `square` for a calibrated model of the same confidences.
         skew: skewness of the same distribution.
         residual: (N,) 1 or 0 for right or wrong, minus the confidence.
+
+    >>> found = excess(Top(np.full(200, 0.8), np.arange(200) < 130))
+    >>> round(found.value, 2), found.p < 0.001, found.calibrated
+    (0.15, True, False)
     """
 
     value: float
@@ -83,6 +87,9 @@ class ExcessDifference:
         p: how often rows alone make such a difference.
         verdict: "better", "worse", or "" if that is not shown: the interval holds 0, or the one
             that would be worse passes its own calibration test.
+
+    >>> ExcessDifference(0.02, 0.01, 0.03, 0.001, "worse").verdict
+    'worse'
     """
 
     value: float

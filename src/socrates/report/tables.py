@@ -126,34 +126,6 @@ class Table:
         return (False,) * self.num_keys + tuple(with_numbers)
 
 
-def emphasis(
-    values: Sequence[float],
-    larger_is_better: bool,
-    form: str = ".2f",
-    leads: Sequence[bool] | None = None,
-) -> list[Place | None]:
-    """Return which values are best and which second, for bold and underlined print.
-
-    `leads` says which are as good as the best; by default those that are printed like it. The
-    second has a place only if one value alone leads, and the worst has none. NaN has no place.
-
-    >>> emphasis([1.064, 1.07, 1.3, 1.071, 5.0, float("nan")], larger_is_better=False)
-    ['best', 'second', None, 'second', None, None]
-    >>> emphasis([1.06, 1.06, 1.3, 5.0], larger_is_better=False)
-    ['best', 'best', None, None]
-    """
-    printed = [float(format(value, form)) for value in values]
-    levels = sorted({value for value in printed if math.isfinite(value)}, reverse=larger_is_better)
-    if sum(map(math.isfinite, printed)) < 2:
-        return [None] * len(printed)
-    first = [value == levels[0] for value in printed] if leads is None else leads
-    second = levels[1] if sum(first) == 1 and len(levels) > 2 else None
-    return [
-        "best" if leading else "second" if value == second else None
-        for leading, value in zip(first, printed, strict=True)
-    ]
-
-
 def to_markdown(table: Table) -> str:
     """Return the table as Markdown, without keys that repeat those above.
 
