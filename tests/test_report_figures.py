@@ -32,7 +32,7 @@ from socrates.report.figures.compose import (
 )
 from socrates.report.figures.plane import Plane, Trail, plane_of
 from socrates.report.page import TEACHING
-from socrates.report.results import Band, Results, bands
+from socrates.report.results import Band, Failure, Results, bands
 from socrates.report.selection import first_shown
 from socrates.report.study_page import page_data
 from socrates.report.style import Style, styles
@@ -508,6 +508,21 @@ def test_every_figure_that_has_data_is_written(tmp_path):
     assert len(written) == 3 * len(names)
     assert all(path.stat().st_size < 600_000 for path in written)
     assert not any(b"/Type3" in path.read_bytes() for path in written if path.suffix == ".pdf")
+
+
+def test_captions_name_the_failed_runs_that_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "socrates.report.figures.compose.write_drawing", lambda drawing, *_: [caption(drawing)]
+    )
+    for seed in (1, 2, 3):
+        make_run(tmp_path, experiment("ce", seed))
+    ((heading, (whole,)),) = read(tmp_path).items()
+    assert not any("failed" in text for text in write_figures({heading: [whole]}, tmp_path))
+    failure = Failure("CE", 4, 47, "73% training accuracy", 68.6)
+    partial = replace(whole, failures=(failure,))
+    captions = write_figures({heading: [partial]}, tmp_path)
+    assert captions
+    assert all("without the failed runs (CE seed 4)" in text for text in captions)
 
 
 @pytest.mark.usefixtures("no_fonts")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from report_runs import experiment, make_run
-from signing import resign, resign_epochs
 
+from signing import resign, resign_epochs
 from socrates.experiment import Part
 from socrates.records import Run
 from socrates.report.aggregate import find_runs, group_runs, read_runs
@@ -26,6 +26,7 @@ from socrates.report.study_page import page_data
 from socrates.report.style import styles
 from socrates.report.tuning import tuning_of, variants_table
 from socrates.report.tuning_screen import maps_of, strips_of
+from socrates.report.write import write_report
 
 NO_POINT = Point(math.nan, math.nan, math.nan)
 
@@ -305,6 +306,28 @@ def test_its_page_shows_test_numbers_of_the_chosen_one_only(study):
     assert "1.0 → " not in screen  # the lowest test ECE, of γ=3
     assert setting["tables"]["overview"]["answer"].count("<tr") == 2
     assert setting["tables"]["variants"]["answer"].count("<tr") == 7
+
+
+def test_its_files_show_test_numbers_of_the_chosen_one_only(study, tmp_path, monkeypatch):
+    out = tmp_path / "report"
+    drawn = []
+    monkeypatch.setattr(
+        "socrates.report.write.write_figures", lambda settings, *_: drawn.append(settings) or []
+    )
+    write_report(study, out, command=lambda experiment: "")
+    chosen = "α=0.9 γ=2"
+    for name in ("test-performance", "test-posthoc", "test-readings"):
+        text = (out / "tables" / f"{name}.md").read_text()
+        assert chosen in text
+        assert "γ=3" not in text
+        assert "validation data chose" in text
+    assert "γ=3" in (out / "tables" / "variants.md").read_text()
+    assert "γ=3" in (out / "tables" / "val-performance.md").read_text()
+    assert not (out / "tables" / "test-significance.md").exists()
+    runs = (out / "tables" / "runs.csv").read_text()
+    assert runs.count("90.0") == 2  # the test accuracy of the chosen variant, of each seed
+    ((results,),) = drawn[0].values()
+    assert results.label.endswith(chosen)
 
 
 def test_two_options_make_a_heat_map_and_a_third_one_several(study):

@@ -24,7 +24,7 @@ from .words import capitalised, counted, listed, seeds_of
 
 __all__ = [
     "ACCURACY", "ECE", "FEW", "Answer", "AnswerRow", "Failure", "FloorBand", "Point", "answer",
-    "answers_of", "over_settings", "row_differences", "rows_of",
+    "answers_of", "over_settings", "row_differences", "rows_of", "tested",
 ]  # fmt: skip
 FEW = 3  # names that a headline has room for
 Case = Literal[
@@ -84,6 +84,21 @@ def answer(members: Members) -> Answer:
 def answers_of(settings: Settings) -> dict[str, Answer]:
     """Return the answer of each setting."""
     return {heading: answer(members) for heading, members in settings.items()}
+
+
+def tested(settings: Settings, answers: Mapping[str, Answer]) -> Settings:
+    """Return what may show test numbers: of a tuning study only the variant that was chosen.
+
+    >>> tested({"digits": []}, {"digits": answer([])})
+    {'digits': []}
+    """
+    kept: dict[str, Members] = {}
+    for heading, members in settings.items():
+        setting = answers[heading]
+        chosen = {row.label for row in setting.rows}
+        everyone = setting.case != "tune"
+        kept[heading] = [item for item in members if everyone or item.label in chosen]
+    return kept
 
 
 def over_settings(answers: Mapping[str, Answer]) -> Answer | None:

@@ -71,8 +71,10 @@ def reference(members: Members, metric: str) -> int:
     return min(range(len(members)), key=order)
 
 
-def runs_table(settings: Settings) -> Table:
+def runs_table(settings: Settings, shown: Settings | None = None) -> Table:
     """Return one row per run, with the reason if it collapsed.
+
+    Only results that are `shown` have test numbers; by default all have.
 
     >>> runs_table({}).heads[:4]
     ('Run', 'Setting', 'Method', 'Seed')
@@ -82,8 +84,9 @@ def runs_table(settings: Settings) -> Table:
     for heading, members in settings.items():
         for results in members:
             reasons = {failure.seed: failure.reason for failure in results.failures}
+            has_numbers = shown is None or results in shown[heading]
             for run in (*results.runs, *results.failed_runs):
-                values = run.evaluation.values("none", "test", USUAL_READING)
+                values = run.evaluation.values("none", "test", USUAL_READING) if has_numbers else {}
                 cells = (
                     heading,
                     results.label,

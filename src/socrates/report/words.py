@@ -1,6 +1,6 @@
 """Lists, counts and small numbers as sentences say them: on pages, in tables, in the terminal."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from string import ascii_lowercase
 from typing import Protocol
@@ -109,3 +109,14 @@ def failed_run(failure: FailedRun) -> str:
     """
     when = "" if failure.epoch is None else f" in epoch {failure.epoch}"
     return f"{failure.label} seed {failure.seed} failed{when}: {failure.reason}"
+
+
+def without_failed(failures: Iterable[FailedRun]) -> str:
+    """Return which runs a figure leaves out; empty if none failed.
+
+    >>> from .results import Failure
+    >>> without_failed([Failure("CE", 3, 47, "73% training accuracy at the end", 68.6)])
+    'without the failed runs (CE seed 3)'
+    """
+    runs = [f"{failure.label} seed {failure.seed}" for failure in failures]
+    return f"without the failed runs ({first_of(runs)})" if runs else ""

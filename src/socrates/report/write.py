@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
-from .answer import Answer, answers_of
+from .answer import Answer, answers_of, tested
 from .comparisons import PublishedLookup, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
 from .style import styles
 from .tables import Table, write_table
+from .tuning import tuning_of, variants_table
 from .vocabulary import LETTERS
+from .words import first_of, without_failed
 
 if TYPE_CHECKING:
     from .figures.compose import Width
@@ -70,14 +72,22 @@ def write_report(
     settings = group_runs(runs, count_failed)
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
+    answers = answers_of(settings)
+    shown = tested(settings, answers)
     progress("writing tables")
     tables = [
-        performance_table(settings, "test", published, caveats),
+        *(
+            with_choices(table, answers)
+            for table in (
+                performance_table(shown, "test", published, caveats),
+                performance_table(shown, "test", published, caveats, scaled=True),
+                reading_table(shown),
+                significance_table(shown),
+                runs_table(settings, shown),
+            )
+        ),
         performance_table(settings, "val", published, caveats),
-        performance_table(settings, "test", published, caveats, scaled=True),
-        reading_table(settings),
-        significance_table(settings),
-        runs_table(settings),
+        *variant_tables(settings, answers),
         skipped_table(skipped),
     ]
     files: list[Path] = []
@@ -85,14 +95,13 @@ def write_report(
         if table.rows:
             files += write_table(noted(table, note), out / "tables")
     progress("drawing figures")
-    files += write_figures(settings, out / "figures", root_note, width)
+    files += write_figures(shown, out / "figures", root_note, width)
     progress("writing the page")
     from .page import write_page
     from .study_page import page_data
 
     page = out / "index.html"
     links = [path.relative_to(out).as_posix() for path in files if path.suffix != ".txt"]
-    answers = answers_of(settings)
     data = page_data(
         settings,
         answers,
@@ -119,12 +128,36 @@ def write_figures(
     for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
         look = styles({results.label: results.method for results in members})
         foot = with_idle(note, {heading: members})
+        failed = without_failed(failure for results in members for failure in results.failures)
         for figure in FIGURES.values():
             for drawing in figure.drawings(members, look):
-                title = f"{drawing.title}\n{heading}"
+                title = "\n".join(filter(None, (drawing.title, heading, failed)))
                 named = dataclasses.replace(drawing, name=f"{prefix}{drawing.name}", title=title)
                 paths += write_drawing(named, folder, foot, width)
     return paths
+
+
+def variant_tables(settings: Settings, answers: Mapping[str, Answer]) -> list[Table]:
+    """Return the validation scores of all variants, a table for each tuning study."""
+    tables: list[Table] = []
+    for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
+        tuning = tuning_of(members) if answers[heading].case == "tune" else None
+        if tuning is not None:
+            table = variants_table(tuning)
+            tables.append(dataclasses.replace(table, name=f"{prefix}{table.name}"))
+    return tables
+
+
+def with_choices(table: Table, answers: Mapping[str, Answer]) -> Table:
+    """Return a table of test numbers that says of which variants of a tuning study they are."""
+    chosen = [row.label for item in answers.values() if item.case == "tune" for row in item.rows]
+    if not chosen:
+        return table
+    note = (
+        f"Of the variants of a tuning study, only what validation data chose is tested: "
+        f"{first_of(chosen)}."
+    )
+    return dataclasses.replace(table, notes=(*table.notes, note))
 
 
 def prefixes(headings: Iterable[str]) -> list[str]:
