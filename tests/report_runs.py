@@ -191,8 +191,8 @@ def _metrics(predictions: Any, reading: str, factor: float) -> dict[str, float]:
     }
     values |= {
         "ece": ece,
-        "mce": 3 * ece,
-        "ada_ece": 1.1 * ece,
+        "mce": min(3 * ece, 1.0),
+        "ada_ece": min(1.1 * ece, 1.0),
         "cw_ece": 0.2 * ece,
         "debiased_ece": 0.8 * ece,
     }

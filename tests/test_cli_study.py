@@ -23,6 +23,7 @@ from socrates.cli.studies import (
 from socrates.engine.studies.local import LocalEngine
 from socrates.experiment import Experiment, Part, usual_optimization
 from socrates.pareto import RULES
+from socrates.report.vocabulary import METRICS, compared_metrics
 
 BASE = Experiment(
     Part("digits"),
@@ -325,6 +326,8 @@ def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     gamma = study["choice"]["options"]["gamma"]
     assert f"choice: gamma={gamma:g}" in text
     assert "front, chosen" in text
+    assert all(METRICS[name].head in text for name in compared_metrics())
+    assert re.search("1 other candidate is .*2 seeds", " ".join(text.split()))
     assert "study.json" in text
     assert (
         f"socrates train digits mlp gated:Gated --gamma {gamma:g} --width 16 --seed 1 --epochs 30"

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from html import escape
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -352,3 +353,20 @@ def test_a_browser_may_run_the_scripts_of_the_page_and_no_other(three, tmp_path)
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in allowed.split()
     assert len(allowed.split()) == 3  # these, and the library of the charts
+
+
+FALSE_SENTENCES = (
+    r"overlap\b",  # intervals that overlap may still differ
+    "cannot be improved",
+    "near its floor",
+    "no difference can be shown",
+    "more than chance",
+    "within seed noise",
+)
+
+
+def test_no_asset_has_a_sentence_that_was_found_false():
+    assets = resources.files("socrates.report") / "assets"
+    texts = [path.read_text("utf-8") for path in assets.iterdir() if path.suffix != ".mplstyle"]
+    for text in texts:
+        assert not re.search("|".join(FALSE_SENTENCES), text)

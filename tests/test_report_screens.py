@@ -12,7 +12,7 @@ from report_runs import experiment, make_run
 
 from signing import resign, resign_epochs
 from socrates.experiment import Part
-from socrates.records import Run
+from socrates.records import Evaluation, Run
 from socrates.report.aggregate import find_runs, group_runs, read_runs
 from socrates.report.answer import Answer, AnswerRow, Failure, FloorBand, Point, answers_of
 from socrates.report.dumbbell import dumbbells, frame_of, values_of, versus_of
@@ -24,7 +24,7 @@ from socrates.report.statistics import PairedDifference
 from socrates.report.strip import Strip
 from socrates.report.study_page import page_data
 from socrates.report.style import styles
-from socrates.report.tuning import tuning_of, variants_table
+from socrates.report.tuning import against_others, tuning_of, variants_table
 from socrates.report.tuning_screen import maps_of, strips_of
 from socrates.report.write import write_report
 
@@ -294,6 +294,26 @@ def test_a_study_is_ranked_on_validation_data(study):
     table = variants_table(tuning)
     assert table.rows[0].keys == ("γ=2 α=0.9",)
     assert len(table.rows) == 6
+
+
+def validated(label, eces):
+    """A variant that measured so on validation data, with one accuracy throughout."""
+    evaluations = [
+        Evaluation(1, 15, False, {"none": {"val": {"plain": {"ece": ece, "accuracy": accuracy}}}})
+        for ece, accuracy in zip(eces, (0.90, 0.91, 0.92), strict=True)
+    ]
+    return Results(label, Part("focal"), evaluations, (1, 2, 3))
+
+
+def test_what_the_seeds_show_of_the_choice_is_told_by_the_tests_of_the_tables():
+    far = [validated("far", [0.050, 0.051, 0.052]), validated("too", [0.053, 0.051, 0.052])]
+    near = validated("near", [0.011, 0.010, 0.012])
+    best = validated("best", [0.010, 0.011, 0.010])
+    said = against_others([best, near, *far], best)
+    assert "2 surely worse in ECE" in said
+    assert "Acc" not in said
+    assert "2 surely better in ECE" in against_others([best, near, *far], far[0])
+    assert "not shown by 3 seeds" in against_others([best, near], best)
 
 
 def test_its_page_shows_test_numbers_of_the_chosen_one_only(study):

@@ -22,12 +22,12 @@ from socrates.names import unknown
 from socrates.paper.grid import GRIDS
 from socrates.prose import whole
 from socrates.records import finished_run
-from socrates.report.aggregate import group_runs, read_runs
+from socrates.report.aggregate import group_runs, read_runs, results_of
 from socrates.report.answer import answers_of
 from socrates.report.compare import Compared, ranked
-from socrates.report.tables import Cell
 from socrates.report.terminal import cell_text
-from socrates.report.vocabulary import METRICS, compared_metrics
+from socrates.report.tuning import against_others
+from socrates.report.vocabulary import METRICS, SPLITS, compared_metrics
 
 from .commands import Sweep, Tune
 from .dry_run import list_candidates, list_runs
@@ -49,8 +49,10 @@ def run_tune(options: Tune) -> None:
     check_output(options.out, is_folder=True)
     place = options.place
     tuned = tune(study, engine_of(place.pop("engine"), options.out, **place), StudyDisplay(console))
-    console.print(tune_table(tuned, base, len(seeds)))
-    show_choice(tuned, options.weights_hint)
+    columns = candidate_columns(tuned, seeds)
+    title = f"{base.dataset.name}, {base.model.name}, {base.method.name}"
+    console.print(tune_table(tuned, columns, title))
+    show_choice(tuned, columns, options.weights_hint)
     if tuned.failures:
         raise StudyError(tuned.failures, len(tuned.results) * len(seeds))
 
@@ -115,40 +117,51 @@ def parse_grid(words: Sequence[str], base: Experiment) -> dict[str, tuple[Value,
     return grid
 
 
-def tune_table(tuned: Tuned, base: Experiment, num_seeds: int) -> Table:
-    """Return the candidates' results, and which are on the front, chosen or collapsed."""
-    seeds = "1 seed" if num_seeds == 1 else f"mean ± std over {num_seeds} seeds"
-    title = (
-        f"{base.dataset.name}, {base.model.name}, {base.method.name}: validation set, last "
-        f"epoch, {seeds}"
-    )
+def tune_table(tuned: Tuned, columns: Sequence[Compared], title: str) -> Table:
+    """Return the candidates' results, and which are on the front, chosen or collapsed.
+
+    `columns` are the candidates' runs, in the order of `tuned.results`.
+    """
+    metrics = compared_metrics()
     names = tuple(dict(tuned.results[0].candidate.options)) if tuned.results else ()
-    table = table_of(title, names, ("accuracy, %", "ECE, %", "CW-ECE, %"), ("",))
-    for result in tuned.results:
+    heads = tuple(METRICS[metric].head for metric in metrics)
+    table = table_of(f"{title}: validation set, last epoch, mean ± std", names, heads, ("",))
+    cells = ranked(columns, metrics, "val")
+    for result, column in zip(tuned.results, columns, strict=True):
         chosen = result is tuned.choice.best
         place = "front, chosen" if chosen else "front" if result in tuned.choice.front else ""
-        style = "red" if result.problems else "bold" if chosen else ""
-        means = result.mean._replace(error=1 - result.mean.error)  # the accuracy
-        cells = [
-            Cell(100 * mean, 100 * std).text for mean, std in zip(means, result.std, strict=True)
-        ]
-        values = [value_text(value) for _, value in result.candidate.options]
-        table.add_row(
-            *map(Text, (*values, *cells, "; ".join(result.problems) or place)), style=style
-        )
+        values = [Text(value_text(value)) for _, value in result.candidate.options]
+        numbers = [cell_text(cells[column.label, metric]) for metric in metrics]
+        remark = Text("; ".join(result.problems) or place)
+        table.add_row(*values, *numbers, remark, style="red" if result.problems else "")
     return table
 
 
-def show_choice(tuned: Tuned, weights: str) -> None:
-    """Print the choice, its reason, how to train it, and where everything is."""
+def candidate_columns(tuned: Tuned, seeds: Sequence[int]) -> list[Compared]:
+    """Return the runs of each candidate as results; none where no run can be read."""
+    columns: list[Compared] = []
+    for result in tuned.results:
+        candidate = result.candidate
+        found = [finished_run(tuned.directory.parent, run) for run in candidate.runs(seeds)]
+        runs, _ = read_runs(run.directory for run in found if run is not None)
+        results = results_of(candidate.label, runs) if runs else None
+        columns.append(Compared(candidate.label, results))
+    return columns
+
+
+def show_choice(tuned: Tuned, columns: Sequence[Compared], weights: str) -> None:
+    """Print the choice, its reason, what the seeds show of it, how to train it, and the files."""
     best = tuned.choice.best
     if best is not None:
         show(best.candidate.label, "\nchoice: ")
     show(f"why: {tuned.choice.why}")
     if best is not None:
+        known = {column.label: column.results for column in columns if column.results}
+        if chosen := known.get(best.candidate.label):
+            show(against_others([*known.values()], chosen))
         show("train it, with logits of more epochs kept, by:")
-        chosen = dataclasses.replace(best.candidate.experiment, keep_every=25)
-        show(f"  {whole(command_of(chosen))}")
+        again = dataclasses.replace(best.candidate.experiment, keep_every=25)
+        show(f"  {whole(command_of(again))}")
     show(f"study: {whole(tuned.directory / 'study.json')}")
     show(f"runs: {whole(tuned.directory.parent)}{weights}")
 
@@ -282,14 +295,20 @@ def read_file(path: Path) -> list[Experiment]:
 
 
 def show_results(directories: Sequence[Path]) -> None:
-    """Print one table per setting: test metrics, mean ± std over the seeds of each method."""
+    """Print one table per setting: test metrics, mean ± std over the seeds of each method.
+
+    The variants of a single method are compared on validation data, as a choice is made of them.
+    """
     runs, skipped = read_runs(directories)
     settings = group_runs(runs)
+    answers = answers_of(settings)
     metrics = compared_metrics()
     for setting, groups in settings.items():
         heads = ("runs", *(METRICS[name].head for name in metrics))
-        table = table_of(f"{setting}: test set, mean ± std", ("method",), heads, ("",))
-        cells = ranked([Compared(group.label, group) for group in groups], metrics)
+        split = "val" if answers[setting].case == "tune" else "test"
+        title = f"{setting}: {SPLITS[split].lower()} set, mean ± std"
+        table = table_of(title, ("method",), heads, ("",))
+        cells = ranked([Compared(group.label, group) for group in groups], metrics, split)
         for group in groups:
             note = f"{group.collapse_count} collapsed" if group.collapses else ""
             numbers = [cell_text(cells[group.label, name]) for name in metrics]
@@ -300,6 +319,6 @@ def show_results(directories: Sequence[Path]) -> None:
             table.add_row(*words, style="red" if group.collapses else "")
         console.print(table)
     if settings:
-        show_answers(answers_of(settings))
+        show_answers(answers)
     for directory, reason in skipped:
         show(f"{whole(directory)}: {reason}", "not shown: ", "red")

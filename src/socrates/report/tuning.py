@@ -14,11 +14,13 @@ import numpy as np
 
 from socrates import pareto
 
+from .evidence import evidence_of
 from .labels import varied_options
 from .results import Members, Results
-from .statistics import mean_std
+from .statistics import Family, mean_std
 from .tables import Cell, Table, TableRow
-from .vocabulary import SYMBOLS, printed_option
+from .vocabulary import FEWEST, METRICS, SYMBOLS, printed_option
+from .words import counted, listed, seeds_of
 
 FEWEST_VARIANTS = 4  # variants of one method that make a study of its options
 SCORES = {"error": "Error (%)", "ece": "ECE (%)", "cw_ece": "CW-ECE (%)"}
@@ -109,6 +111,40 @@ def validation_score(results: Results) -> VariantScore | None:
     )
     score = VariantScore(100 - accuracy, ece, cw_ece if math.isfinite(cw_ece) else ece)
     return score if np.isfinite(score).all() and not results.collapses else None
+
+
+def against_others(members: Members, chosen: Results) -> str:
+    """Return what the seeds show of a choice: how many others are surely worse, or better.
+
+    The verdicts are those of `statistics.Family` on validation data, as in the tables.
+
+    >>> from socrates.experiment import Part
+    >>> one = Results("CE", Part("ce"))
+    >>> against_others([one], one)
+    ''
+    """
+    ranked = [results for results in members if not results.collapses]
+    if chosen not in ranked or len(ranked) < 2:
+        return ""
+    seeds = seeds_of([len(results.seeds) for results in ranked])
+    found: list[str] = []
+    for metric in FEWEST:
+        spec = METRICS[metric]
+        family = Family([evidence_of(results, spec, split="val") for results in ranked], spec)
+        verdicts = [one.words for one in family.against(ranked.index(chosen))]
+        found += [
+            f"{verdicts.count(verdict)} surely {verdict} in {spec.symbol}"
+            for verdict in ("worse", "better")
+            if verdict in verdicts
+        ]
+    others = counted(len(ranked) - 1, "other candidate")
+    verb = "is" if len(ranked) == 2 else "are"
+    if found:
+        return f"By {seeds} on validation data, of {others} {verb} {listed(found, 'and')}."
+    return (
+        f"On validation data {others} {verb} not shown by {seeds} to be better or worse than the "
+        f"choice in {listed([METRICS[metric].symbol for metric in FEWEST], 'or')}."
+    )
 
 
 def variants_table(tuning: Tuning) -> Table:

@@ -125,24 +125,12 @@ def _reason(ranked: Sequence[CandidateResult], best: CandidateResult, rule: str)
     return (
         f"{reason} (at {distance[id(best)]:.4f}, the runner-up {second.candidate.label} at "
         f"{distance[id(second)]:.4f}, by rule {rule}: {pareto.rule_of(rule).words}). "
-        f"{noise_sentence(best, second)}"
+        f"{_gap(best, second)}"
     )
 
 
-def noise_sentence(best: CandidateResult, second: CandidateResult) -> str:
-    """Compare the gap to the runner-up with the standard deviation over the seeds."""
+def _gap(best: CandidateResult, second: CandidateResult) -> str:
+    """Return how far the best is from the runner-up; what the seeds show of it, a report says."""
     gaps = [best.mean.error - second.mean.error, best.mean.ece - second.mean.ece]
     points = [f"{100 * gap:+.2f} points of {axis}" for gap, axis in zip(gaps, AXES, strict=True)]
-    difference = f"It differs from the runner-up by {' and '.join(points)}"
-    if len(best.scores) < 2 or len(second.scores) < 2:
-        return f"{difference}; one seed cannot show whether that is noise."
-    noise = [max(best.std.error, second.std.error), max(best.std.ece, second.std.ece)]
-    beyond = [axis for axis, gap, std in zip(AXES, gaps, noise, strict=True) if abs(gap) > std]
-    if not beyond:
-        verdict = "so these seeds cannot tell the two apart"
-    elif len(beyond) == 1:
-        verdict = f"only the gap in {beyond[0]} exceeds it"
-    else:
-        verdict = "both gaps exceed it"
-    stds = " and ".join(f"{100 * std:.2f}" for std in noise)
-    return f"{difference}, where the std over seeds is {stds}: {verdict}."
+    return f"It differs from the runner-up by {' and '.join(points)}."
