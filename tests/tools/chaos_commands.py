@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 from PIL import Image
+from pyarrow import parquet
 
 import socrates
 from chaos_runs import (
@@ -27,13 +29,11 @@ from chaos_runs import (
     command,
     experiment_of,
     images,
-    in_child,
     numbers,
     stopped_and_finished,
     survives,
     words_of,
 )
-from socrates import cli
 from socrates.engine import evaluate, train
 from socrates.engine.display import describe
 from socrates.records import Run
@@ -92,42 +92,6 @@ def swaps(folder: Path, chance: random.Random) -> Iterator[str]:
             yield "swap"
 
 
-def kill_until_done(words: list[str], folder: Path, chance: random.Random, expected: int) -> int:
-    """Kill a command at random moments, two times, then let it end; how often it was killed."""
-    kills = 0
-    for attempt in range(3):
-        number = chance.choice((signal.SIGKILL, signal.SIGTERM))
-
-        def work() -> None:
-            os.setsid()
-            with open(folder / "said.txt", "w") as said:
-                os.dup2(said.fileno(), 1)
-                os.dup2(said.fileno(), 2)
-            raise SystemExit(cli.main(words))
-
-        pid = in_child(work, folder)
-        if attempt < 2:
-            time.sleep(chance.uniform(0, 3))
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        _, status = os.waitpid(pid, 0)
-        wait_until(lambda pid=pid: not in_session(pid), "the end of all processes of a command")
-        if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 128 + signal.SIGTERM:
-            kills += 1
-        elif attempt == 2 and in_words(folder) is None:
-            raise Verdict(f"{words} ended without a word")
-    code, _, err = command(*words)
-    if code != expected:
-        raise Verdict(f"{words[0]} ended with {code} after {kills} kills: {err}")
-    return kills
-
-
-def in_words(folder: Path) -> str | None:
-    """What a command said, unless it is a traceback."""
-    said = (folder / "said.txt").read_text(errors="replace")
-    return None if "Traceback" in said else said
-
-
 def in_session(leader: int) -> list[int]:
     """The living processes of a session."""
     found = []
@@ -137,6 +101,13 @@ def in_session(leader: int) -> list[int]:
             if int(session) == leader and state != "Z":
                 found.append(int(path.parent.name))
     return found
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process, or None if the process is gone."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    return None
 
 
 def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
@@ -149,30 +120,81 @@ def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
         pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
         Image.fromarray(pixels).save(pictures / f"{number:03}.png")
     (pictures / "broken.png").write_bytes(b"no image")
-    rows = "".join(f"{k % 2},{p:.4f},{1 - p:.4f}\n" for k, p in enumerate(generator.random(400)))
-    (folder / "table.csv").write_text("label,p0,p1\n" + rows)
-    place = folder / "out"
-    place.mkdir()
-    predict = ["predict", str(run.directory), str(pictures), "--out", str(place / "p.csv")]
-    export = ["export", str(run.directory), "--format", "torch", "--out", str(place / "m.pt2")]
-    audit = ["audit", str(folder / "table.csv"), "--workers", "2", "--out", str(place / "page")]
-    tune = ["tune", *words_of(place / "tuned")[1:], "--grid", "gamma=1,2", "--seeds", "1"]
-    outputs = {"predict": "p.csv", "export": "m.pt2", "audit": "page/index.html"}
-    for words, expected in ((predict, 3), (export, 0), (audit, 0), (tune, 0)):
-        kills = kill_until_done(words, folder, chance, expected)
-        if name := outputs.get(words[0]):
-            once = digest(place / name)
-            if command(*words)[0] != expected:
-                raise Verdict(f"{words[0]} does not work twice")
-            if words[0] != "export" and digest(place / name) != once:  # whose zip has times
-                raise Verdict(f"{words[0]} wrote something else after it was killed")
-        no_halves(place)
-        for _ in range(kills):
-            yield words[0]
+    tables = folder / "tables"
+    tables.mkdir()
+    for part in range(2):  # each worker reads one
+        share = generator.random(20_000)
+        columns = {"label": np.arange(len(share)) % 2, "p0": share, "p1": 1 - share}
+        parquet.write_table(pyarrow.table(columns), tables / f"part-{part}.parquet")
+    export = ["export", str(run.directory), "--format", "torch"]
+    tune = ["tune", *words_of(folder)[1:-2], "--grid", "gamma=1,2", "--seeds", "1"]
+    for words, name, expected in (
+        (["predict", str(run.directory), str(pictures)], "p.csv", 3),
+        (export, "m.pt2", 0),
+        (["audit", str(tables), "--workers", "2"], "page", 0),
+        (tune, "tuned", 0),
+    ):
+        yield from kill_until_done(words, name, expected, folder, chance)
+
+
+def kill_until_done(
+    words: list[str], name: str, expected: int, folder: Path, chance: random.Random
+) -> Iterator[str]:
+    """Kill a command twice, and its workers once; then its result is that of one left alone."""
+    alone, place = folder / f"{words[0]}-alone", folder / f"{words[0]}-killed"
+    for directory in (alone, place):
+        directory.mkdir()
+    start = time.monotonic()
+    code, said = Process([*words, "--out", str(alone / name)], folder).end()
+    seconds = time.monotonic() - start
+    if code != expected:
+        raise Verdict(f"{words[0]} ended with {code}: {said}")
+    killed = [*words, "--out", str(place / name)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        process = Process(killed, folder)
+        time.sleep(chance.uniform(seconds / 4, seconds))
+        process.process.send_signal(number)
+        code, said = process.end()
+        if "Traceback" in said:
+            raise Verdict(f"{words[0]} after {number.name}: {said}")
+        if code in (-number, 128 + number):
+            yield f"`{words[0]}` killed"
+    if words[0] in ("audit", "tune"):
+        yield from kill_a_worker(killed, folder)
+    code, said = Process(killed, folder).end()
+    if code != expected or "Traceback" in said:
+        raise Verdict(f"{words[0]} ended with {code} after it was killed: {said}")
+    if contents(place) != contents(alone):
+        raise Verdict(f"{words[0]} wrote something else after it was killed")
+    no_halves(place)
+
+
+def kill_a_worker(words: list[str], folder: Path) -> Iterator[str]:
+    """Kill one worker of a command: the command ends well, or with a reason in one line."""
+    process = Process(words, folder)
+    wait_until(lambda: process.workers() or process.process.poll() is not None, "a worker")
+    for victim in process.workers()[:1]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+            yield f"worker of `{words[0]}` killed"
+    code, said = process.end()
+    if "Traceback" in said or code not in (0, 1) or (code and said.count("error: ") != 1):
+        raise Verdict(f"{words[0]} after one of its workers was killed: exit code {code}, {said}")
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Return what the files of a command's result say, without times and places."""
+    if runs := sorted(path.parent for path in folder.rglob("finished.json")):
+        return {run.name: Run(run).evaluation().to_json() for run in runs}
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {
+        str(path.relative_to(folder)): None if path.suffix == ".pt2" else digest(path)
+        for path in files  # an exported program is a zip file, which has times
+    }
 
 
 def digest(path: Path) -> str:
-    """Of what a file holds."""
+    """Return a checksum of what a file holds."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -192,6 +214,11 @@ class Process:
     def others(self) -> list[int]:
         """The processes that it started."""
         return [pid for pid in in_session(self.process.pid) if pid != self.process.pid]
+
+    def workers(self) -> list[int]:
+        """Return the processes of its fork server: those that have a parent among `others`."""
+        others = set(self.others())
+        return sorted(pid for pid in others if parent_of(pid) in others)
 
     def end(self, seconds: float = SECONDS_UNTIL_HUNG) -> tuple[int, str]:
         """Its exit code and words, once all of its processes are gone."""
@@ -302,4 +329,4 @@ def one_line(words: list[str], fault: str) -> None:
         raise Verdict(f"{words[0]} on {fault}: exit code {code}, {err!r}")
 
 
-SCENARIOS = (swaps, killed_commands, lost_ranks, lost_ray_workers, bad_disks)
+SCENARIOS = (swaps, bad_disks, lost_ray_workers, lost_ranks, killed_commands)  # the longest last
