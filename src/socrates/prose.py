@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -24,10 +23,9 @@ def whole(text: object) -> str:
 def print_prose(console: Console, text: str, label: str = "", style: str = "bold") -> None:
     """Print text that is wrapped between words, after a label that stands out.
 
-    What goes to a file or a pipe is not wrapped, unless COLUMNS asks for a width.
+    What goes to a file or a pipe is not wrapped.
     """
-    wraps = console.is_terminal or "COLUMNS" in os.environ
-    text = wrapped(label + text, console.width) if wraps else label + text
+    text = wrapped(label + text, console.width) if console.is_terminal else label + text
     prose = Text(text.replace(FIXED_SPACE, " "))
     prose.stylize(style, 0, len(label))
     console.print(prose, soft_wrap=True)
