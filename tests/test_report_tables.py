@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -11,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 from report_runs import experiment, make_run
 
+from signing import resign_epochs
+from socrates.records import Run
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
 from socrates.report.compare import MAX_COLUMNS, RANKS
@@ -340,7 +341,8 @@ def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
 def test_of_several_socrates_the_best_is_the_reference_of_tables_and_page(tmp_path):
     for gamma, ece in ((1.0, 0.05), (2.0, 0.02), (3.0, 0.001)):
         bad = "every answer is class 0" if gamma == 3.0 else None
-        make_run(tmp_path, experiment("socrates", gamma=gamma), test={"ece": ece}, collapsed=bad)
+        test = {"ece": ece, "accuracy": 0.9 - ece}
+        make_run(tmp_path, experiment("socrates", gamma=gamma), test=test, collapsed=bad)
     make_run(tmp_path, experiment("ce"), test={"ece": 0.01})
     settings = settings_of(tmp_path)
     (groups,) = settings.values()
