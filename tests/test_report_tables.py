@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -11,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 from report_runs import experiment, make_run
 
+from signing import resign_epochs
+from socrates.records import Run
 from socrates.report.aggregate import Skipped, find_runs, group_runs, read_runs
 from socrates.report.answer import answers_of
 from socrates.report.compare import MAX_COLUMNS, RANKS
@@ -23,7 +24,7 @@ from socrates.report.comparisons import (
 from socrates.report.listings import reference, runs_table, significance_table, skipped_table
 from socrates.report.statistics import Evidence, Family
 from socrates.report.study_page import page_data
-from socrates.report.tables import TableRow, emphasis
+from socrates.report.tables import TableRow
 from socrates.report.vocabulary import METRICS, compared_metrics
 
 NAN = math.nan
@@ -51,52 +52,6 @@ def three(tmp_path):
         for seed, (accuracy, ece) in enumerate(found, start=1):
             make_run(tmp_path, experiment(method, seed), test={"accuracy": accuracy, "ece": ece})
     return settings_of(tmp_path)
-
-
-# Ranks
-
-
-@pytest.mark.parametrize(
-    ("values", "larger", "places"),
-    [
-        ([1.0, 2.0, 3.0], False, ["best", "second", None]),
-        ([1.0, 2.0, 3.0], True, [None, "second", "best"]),
-        ([1.06, 1.07, 6.47, 1.07], False, ["best", "second", None, "second"]),  # a row of the paper
-        (
-            [0.281, 0.284, 0.30],
-            False,
-            ["best", "best", None],
-        ),  # both print 0.28: two firsts, no second
-        (
-            [1.0, 1.0, 1.0, 0.5],
-            True,
-            ["best", "best", "best", None],
-        ),  # the worst is never underlined
-        ([1.0, 2.0, 2.0], False, ["best", None, None]),
-        ([NAN, 2.0, 1.0], False, [None, None, "best"]),
-        ([NAN, NAN], False, [None, None]),
-        ([5.0], False, [None]),
-        ([5.0, 5.001], False, ["best", "best"]),
-        ([-0.001, 0.001, 1.0], False, ["best", "best", None]),  # -0.00 is 0.00
-        ([], True, []),
-    ],
-)
-def test_emphasis(values, larger, places):
-    assert emphasis(values, larger) == places
-
-
-def test_emphasis_follows_the_printed_digits():
-    assert emphasis([0.1234, 0.1235, 0.2], False, ".4f") == ["best", "second", None]
-    assert emphasis([0.1234, 0.1235, 0.2], False, ".2f") == ["best", "best", None]
-    leads = [True, False, True, False, False]
-    assert emphasis([1.0, 1.1, 1.2, 1.3, 1.4], False, leads=leads) == [
-        "best",
-        None,
-        "best",
-        None,
-        None,
-    ]
-    assert emphasis([1.0, 1.1, 1.2], False, leads=[True, False, False]) == ["best", "second", None]
 
 
 # Comparisons
@@ -196,11 +151,10 @@ def test_a_failed_run_is_named_and_not_in_the_means(tmp_path):
         test = {"accuracy": 0.69 if seed == 3 else 0.95 + 0.001 * seed, "ece": 0.03}
         directory = make_run(tmp_path, experiment("ce", seed), test=test)
         if seed == 3:
-            lines = (directory / "epochs.jsonl").read_text().splitlines()
-            records = [json.loads(line) for line in lines]
+            records = [record.to_json() for record in Run(directory).epochs()]
             for record in records[3:]:
                 record["train_accuracy"] = 0.73
-            (directory / "epochs.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+            resign_epochs(directory, records)
         make_run(tmp_path, experiment("focal", seed))
     settings = settings_of(tmp_path)
     (groups,) = settings.values()
@@ -387,7 +341,8 @@ def test_without_socrates_the_best_mean_is_the_reference(tmp_path):
 def test_of_several_socrates_the_best_is_the_reference_of_tables_and_page(tmp_path):
     for gamma, ece in ((1.0, 0.05), (2.0, 0.02), (3.0, 0.001)):
         bad = "every answer is class 0" if gamma == 3.0 else None
-        make_run(tmp_path, experiment("socrates", gamma=gamma), test={"ece": ece}, collapsed=bad)
+        test = {"ece": ece, "accuracy": 0.9 - ece}
+        make_run(tmp_path, experiment("socrates", gamma=gamma), test=test, collapsed=bad)
     make_run(tmp_path, experiment("ce"), test={"ece": 0.01})
     settings = settings_of(tmp_path)
     (groups,) = settings.values()

@@ -24,7 +24,7 @@ from .words import capitalised, counted, listed, seeds_of
 
 __all__ = [
     "ACCURACY", "ECE", "FEW", "Answer", "AnswerRow", "Failure", "FloorBand", "Point", "answer",
-    "answers_of", "over_settings", "row_differences", "rows_of", "tested",
+    "answers_of", "over_settings", "row_differences", "rows_of", "shown_in_test",
 ]  # fmt: skip
 FEW = 3  # names that a headline has room for
 Case = Literal[
@@ -86,10 +86,10 @@ def answers_of(settings: Settings) -> dict[str, Answer]:
     return {heading: answer(members) for heading, members in settings.items()}
 
 
-def tested(settings: Settings, answers: Mapping[str, Answer]) -> Settings:
+def shown_in_test(settings: Settings, answers: Mapping[str, Answer]) -> Settings:
     """Return what may show test numbers: of a tuning study only the variant that was chosen.
 
-    >>> tested({"digits": []}, {"digits": answer([])})
+    >>> shown_in_test({"digits": []}, {"digits": answer([])})
     {'digits': []}
     """
     kept: dict[str, Members] = {}

@@ -23,7 +23,7 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     the line, and a long one is cut into parts of one page each.
 
     >>> from socrates.report.tables import TableRow
-    >>> row = TableRow(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="second"),))
+    >>> row = TableRow(("SAT α=0.9",), (Cell(9.0, 0.23, emphasis="best"),))
     >>> print(to_latex(Table("t", "Test", ("Method", "ECE (%)"), (row,))))
     % needs \usepackage{booktabs,graphicx}
     \begin{table}[htbp]
@@ -34,7 +34,7 @@ def to_latex(table: Table, standalone: bool = False) -> str:
     \toprule
     Method & ECE (\%) \\
     \midrule
-    SAT $\alpha$=0.9 & \underline{9.00 $\pm$ 0.23} \\
+    SAT $\alpha$=0.9 & \textbf{9.00 $\pm$ 0.23} \\
     \bottomrule
     \end{tabular}}
     \end{table}
@@ -73,8 +73,6 @@ def _latex_cell(cell: Cell | str) -> str:
     text = _latex_text(re.sub(r"-(?=\d)", "−", cell.text))  # the sign of a number
     if cell.emphasis == "best":
         text = rf"\textbf{{{text}}}"
-    elif cell.emphasis == "second":
-        text = rf"\underline{{{text}}}"
     return rf"{text}\textsuperscript{{{_latex_text(cell.mark)}}}" if cell.mark else text
 
 

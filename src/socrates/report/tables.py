@@ -20,7 +20,6 @@ from socrates.files import no_formula, replacing
 from .markup import markup
 from .vocabulary import Metric
 
-Place = Literal["best", "second"]
 Names = Mapping[str, Any]  # what is said of a name
 NOTHING = "–"
 CSV_FIELDS = ("mean", "std", "n", "emphasis", "mark", "words")
@@ -39,7 +38,7 @@ class Cell:
     mean: float
     std: float = math.nan
     n: int = 0
-    emphasis: Place | None = None
+    emphasis: Literal["best"] | None = None
     mark: str = ""
     form: str = ".2f"
 
@@ -179,7 +178,7 @@ def to_csv(table: Table) -> str:
 def to_html(
     table: Table, methods: Names | None = None, hints: Names | None = None, sortable: bool = False
 ) -> str:
-    """Return the table for the page, with classes for best, second and collapsed.
+    """Return the table for the page, with classes for best and collapsed.
 
     `methods` have a place, which gives keys their colour, and a reason if they collapsed; `hints`
     are shown when a head is pointed at; the heads of a sortable table are buttons.
@@ -246,9 +245,7 @@ def _markdown_text(text: str) -> str:
 def _markdown_cell(cell: Cell | str) -> str:
     if isinstance(cell, str):
         return _markdown_text(cell)
-    text = {"best": f"**{cell.text}**", "second": f"<u>{cell.text}</u>"}.get(
-        cell.emphasis or "", cell.text
-    )
+    text = f"**{cell.text}**" if cell.emphasis == "best" else cell.text
     return f"{text}<sup>{_markdown_text(cell.mark)}</sup>" if cell.mark else text
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..experiment import Experiment
 from .aggregate import Skipped, find_runs, group_runs, read_runs
-from .answer import Answer, answers_of, tested
+from .answer import Answer, answers_of, shown_in_test
 from .comparisons import PublishedLookup, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
@@ -73,7 +73,7 @@ def write_report(
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
     answers = answers_of(settings)
-    shown = tested(settings, answers)
+    shown = shown_in_test(settings, answers)
     progress("writing tables")
     tables = [
         *(
