@@ -85,6 +85,7 @@ bench: .venv/bench
 # The verdicts of reports on simulated studies: the tables of docs/statistics.md, in some minutes.
 simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate.py
+	$(BIN)/python benchmarks/simulate_audits.py --write
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -628,7 +628,7 @@ def test_the_bins_that_are_asked_for_are_those_of_all_numbers(files):
             ["--fail-if-miscalibrated", "1"],
             "--fail-if-miscalibrated 1: expected a level from 0.001 to 1",
         ),
-        (["--out", "taken"], "--out taken cannot be created (File exists)"),
+        (["--out", "taken"], "taken is a file, expected a folder"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(

@@ -59,7 +59,7 @@ def test_train_evaluate_show(run, tmp_path):
     code, text = run("show", directory)
     assert code == 0
     assert "finished" in text
-    assert "--gamma 1.0" in text
+    assert "--alpha 0.9" in text
 
 
 def test_list(run):
@@ -231,7 +231,7 @@ def test_a_pretrained_model_gets_images_of_its_size(words, size):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_the_list_is_whole_however_narrow(capsys, monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", str(width))  # read when the console was made
+    monkeypatch.setattr(console, "_force_terminal", True)
     monkeypatch.setattr(console, "width", width, raising=False)
     assert cli.main(["list"]) == 0
     text = capsys.readouterr().out

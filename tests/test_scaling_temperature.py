@@ -134,7 +134,7 @@ def test_chunks_lose_no_row(rows):
     logits = torch.zeros(rows, 8)
     logits[:, 0] = 5.0
     labels = torch.zeros(rows, dtype=torch.long)
-    labels[-1] = 1
+    labels[-1] = 7
     found = float(TemperatureScaling().fit(logits, labels).temperature)
     # e^(5 / T) = 7 (rows - 1), as (rows - 1) / rows is the probability of class 0.
     assert found == pytest.approx(5 / math.log(7 * (rows - 1)), rel=1e-4)

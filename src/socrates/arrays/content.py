@@ -311,15 +311,17 @@ def seem_features(rows: Array, labels: Array) -> str:
     """
     count, width = rows.shape
     highest = int(labels.max())
-    if width > 2 and count >= 10 * width and 2 * (highest + 1) <= width:
+    if count >= 10 * width and width >= 4 * (highest + 1):
         return f"{width} columns, but no label above {highest} among {count}"
     if count < _FEW_ROWS:
         return ""
-    means = rows.mean(axis=0)
     spreads = rows.std(axis=0)
+    varying = rows[:, spreads > 0]
+    if varying.size == 0 or len(np.unique(varying[:, 0])) <= 2:
+        return ""
     if (
-        np.abs(means).max() < _STANDARD
-        and np.abs(spreads[spreads > 0] - 1).max(initial=0) < _STANDARD
+        np.abs(rows.mean(axis=0)).max() < _STANDARD
+        and np.abs(spreads[spreads > 0] - 1).max() < _STANDARD
     ):
         return "every column has mean 0 and standard deviation 1"
     return ""
