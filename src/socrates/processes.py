@@ -68,16 +68,20 @@ class _Worker:
     """A process that does its share of the jobs, and our end of its pipe."""
 
     def __init__(self, context: Any, work: Callable[[Job], Outcome], jobs: Sequence[Job]) -> None:
-        self.connection, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_do_all, args=(theirs, work, jobs))
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_do_all, args=(theirs, work))
         self.process.start()
         theirs.close()
+        # Jobs may be large. As arguments of the process, they would leave it with a traceback if
+        # this process were killed while it sent them.
+        with contextlib.suppress(ConnectionError):  # `receive` says how the process ended
+            self.connection.send(jobs)
 
     def receive(self) -> Any:
         """Return the result of the next job, or raise its error."""
         try:
             outcome, error = self.connection.recv()
-        except EOFError:
+        except (EOFError, OSError):  # between two messages, or within one
             self.process.join()
             raise ChildProcessError(
                 f"a worker process ended with exit code {self.process.exitcode}: was it killed "
@@ -95,9 +99,13 @@ class _Worker:
         self.connection.close()
 
 
-def _do_all(connection: Connection, work: Callable[[Job], Outcome], jobs: Sequence[Job]) -> None:
-    """Send the result or the error of each job through the pipe."""
+def _do_all(connection: Connection, work: Callable[[Job], Outcome]) -> None:
+    """Receive the jobs through the pipe, and send the result or the error of each."""
     become_a_worker()
+    try:
+        jobs: Sequence[Job] = connection.recv()
+    except (EOFError, OSError):  # the parent is gone
+        return
     for job in jobs:
         try:
             message = work(job), None

@@ -34,6 +34,7 @@ from chaos_runs import (
     survives,
     words_of,
 )
+from socrates.audit.read.parquet import PART_ROWS
 from socrates.engine import evaluate, train
 from socrates.engine.display import describe
 from socrates.records import Run
@@ -122,8 +123,8 @@ def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
     (pictures / "broken.png").write_bytes(b"no image")
     tables = folder / "tables"
     tables.mkdir()
-    for part in range(2):  # each worker reads one
-        share = generator.random(20_000)
+    for part in range(2):  # each worker reads one, if it is large enough
+        share = generator.random(PART_ROWS)
         columns = {"label": np.arange(len(share)) % 2, "p0": share, "p1": 1 - share}
         parquet.write_table(pyarrow.table(columns), tables / f"part-{part}.parquet")
     export = ["export", str(run.directory), "--format", "torch"]
@@ -131,7 +132,7 @@ def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
     for words, name, expected in (
         (["predict", str(run.directory), str(pictures)], "p.csv", 3),
         (export, "m.pt2", 0),
-        (["audit", str(tables), "--workers", "2"], "page", 0),
+        (["audit", str(tables), "--workers", "2", "--sample", "2000"], "page", 0),
         (tune, "tuned", 0),
     ):
         yield from kill_until_done(words, name, expected, folder, chance)

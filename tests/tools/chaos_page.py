@@ -111,7 +111,7 @@ made {reports} times.
 
 ## Commands, ranks, workers and disks
 
-{others:,} faults beside those of one run; {other_failures} were not survived. A swap replaces a \
+{others:,} faults beside those of one run; {others_survived:,} were survived. A swap replaces a \
 file of a run
 by that of another seed, which a command must refuse, or have no use for. Commands are killed at \
 random moments,
@@ -121,7 +121,7 @@ by kill -9.
 | fault | times |
 |---|---|
 {by_fault}
-
+{left_out}
 ## How it works
 
 - *Checkpoints* are written after a step: every 10 seconds (less often if writing would take \
@@ -157,13 +157,18 @@ def write_page(path: Path, kills: Any, mutations: Any, others: Any, seconds: flo
     ends = ("same numbers", "told", "told, and the same numbers", "nothing to do")
     actions = ("train", "evaluate", "show", "report", "load")
     files = sorted(item for item in mutations.counts.items() if item[0][0] == "mutations")
+    by_fault = [
+        (name, count) for (kind, name), count in sorted(others.counts.items()) if kind == "fault"
+    ]
+    left_out = sorted(name.replace("_", " ") for kind, name in others.counts if kind == "left out")
     by_action = [row(name, *(mutations.counts[name, end] for end in ends)) for name in actions]
     text = TEXT.format(
         faults=total + damaged + beside,
         survived=total + damaged + beside - failures,
         others=beside,
-        other_failures=len(others.failures) or "none",
-        by_fault="\n".join(row(name, count) for (_, name), count in sorted(others.counts.items())),
+        others_survived=beside - len(others.failures),
+        by_fault="\n".join(row(*item) for item in by_fault),
+        left_out=f"\nLeft out of this run: {', '.join(left_out)}.\n" if left_out else "",
         minutes=seconds / 60,
         promises="\n".join(row(*item) for item in PROMISES.items()),
         kills=total,
