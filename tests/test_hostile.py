@@ -24,7 +24,7 @@ from scipy.io import loadmat, savemat
 
 from signing import resign_epochs, resign_model
 from socrates import data, files, models, scaling
-from socrates.audit import predictions as predictions_module
+from socrates.audit import label_file
 from socrates.audit.predictions import open_predictions
 from socrates.audit.read import reader
 from socrates.cli import output
@@ -304,7 +304,7 @@ def test_lines_without_an_end_are_not_read(tmp_path, monkeypatch, name):
 
 
 def test_labels_that_unfold_too_far_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(predictions_module, "MOST_LABEL_BYTES", 1000)
+    monkeypatch.setattr(label_file, "MOST_LABEL_BYTES", 1000)
     (tmp_path / "a.csv").write_text("p0,p1\n0.5,0.5\n")
     (tmp_path / "labels.csv.gz").write_bytes(gzip.compress(b"label\n" + b"0\n" * 5000))
     with pytest.raises(ValueError, match=r"labels\.csv\.gz .*\b1,000\b"):
