@@ -203,7 +203,7 @@ def test_the_post_hoc_table_holds_the_scaled_values(tmp_path):
     expected = []
     for run in stored:
         val, test = (run.predictions(split, run.kept_epochs()[-1]) for split in ("val", "test"))
-        scaler = VectorScaling(regularization=None).fit(
+        scaler = VectorScaling(regularization=None, on="logits").fit(
             torch.tensor(val.logits), torch.tensor(val.labels).long()
         )
         expected.append(

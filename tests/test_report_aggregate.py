@@ -362,9 +362,9 @@ def test_paths_with_brackets_are_told_as_they_are(tmp_path, capsys):
     damaged = make_run(tmp_path / "runs" / "bad[/i]", experiment("sat"))
     (damaged / "evaluation.json").write_text("[b]")
     run_report(Report((tmp_path / "runs",), tmp_path / "o[v2]"))
-    said = capsys.readouterr().out
-    assert str(tmp_path / "o[v2]" / "index.html") in said
-    assert str(damaged) in said
+    printed = capsys.readouterr()
+    assert str(tmp_path / "o[v2]" / "index.html") in printed.out
+    assert str(damaged) in printed.err
 
 
 def test_of_two_runs_of_one_experiment_the_second_is_listed(tmp_path):
