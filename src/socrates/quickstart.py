@@ -10,7 +10,7 @@ from socrates.engine.display import StudyDisplay
 from socrates.experiment import Experiment, Part, usual_optimization
 from socrates.prose import print_prose, whole
 from socrates.report.aggregate import group_runs, read_runs
-from socrates.report.compare import Compared, ranked
+from socrates.report.compare import TIED, Compared, ranked
 from socrates.report.results import Results
 from socrates.report.terminal import NamedTable, cell_text, names, numbers
 from socrates.report.vocabulary import METRICS
@@ -55,7 +55,7 @@ def with_scaled(results: Sequence[Results]) -> dict[str, tuple[Results, str]]:
 
 
 def table(results: Sequence[Results]) -> NamedTable:
-    """Return mean ± std over the seeds, in bold what does not differ from the best."""
+    """Return mean ± std over the seeds: the best in bold, what cannot be told from it with †."""
     columns = [Compared(label, *measured) for label, measured in with_scaled(results).items()]
     cells = ranked(columns, COLUMNS)
     heads = [METRICS[name].head for name in COLUMNS]
@@ -64,4 +64,5 @@ def table(results: Sequence[Results]) -> NamedTable:
     for column in columns:
         texts = [cell_text(cells[column.label, name]) for name in COLUMNS]
         summary.add_row(column.label, *texts)
+    summary.caption = TIED
     return summary
