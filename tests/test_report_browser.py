@@ -396,12 +396,14 @@ def test_reading_switch_changes_table_diagram_and_points(page):
     page.evaluate("refreshAll()")
     row = page.locator("#overview-table tr", has_text="SAT")
     before = row.text_content(), page.evaluate(drawn), page.evaluate(final)
-    plain = page.locator("#overview-table tr", has_text="CE").last.text_content()
+    plain = page.locator("#overview-table tr", has_text="CE").last.text_content().replace("†", "")
     page.locator("#reading input[value=renormalize]").check(force=True)
     page.evaluate("refreshAll()")
     after = row.text_content(), page.evaluate(drawn), page.evaluate(final)
     assert all(old != new for old, new in zip(before, after, strict=True))
-    assert page.locator("#overview-table tr", has_text="CE").last.text_content() == plain
+    # Its numbers stay; whether they can be told from the best depends on the others.
+    again = page.locator("#overview-table tr", has_text="CE").last.text_content()
+    assert again.replace("†", "") == plain
     assert "the known classes share all belief" in page.locator("#explain").text_content()
     assert page.locator("#paths-reading").is_visible()
 

@@ -21,6 +21,7 @@ from socrates.engine.studies.forecast import Forecast
 from socrates.engine.studies.tune import Tuned
 from socrates.records import Run
 from socrates.report.aggregate import group_runs, read_runs
+from socrates.report.compare import Compared
 from socrates.report.tables import Cell, TableRow, to_markdown
 from socrates.report.tables import Table as Written
 from socrates.report.terminal import NamedMarkdown, NamedTable, plain
@@ -73,7 +74,9 @@ def printed(study, tmp_path_factory) -> dict[str, list[Table]]:
         runs.evaluation_table(Run(directory).evaluation()) for directory in study[:2]
     ]
     tables["show"] = [runs.experiment_table(Run(study[1]).experiment)]
-    tables["tune"] = [studies.tune_table(tuned(), experiment("socrates"), 2)]
+    study_of_two = tuned()
+    columns = [Compared(f"candidate {place}", None) for place in range(len(study_of_two.results))]
+    tables["tune"] = [studies.tune_table(study_of_two, columns, "digits, mlp, socrates, 2 seeds")]
     tables["predict"] = [predicted()]
     return tables
 

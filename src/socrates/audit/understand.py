@@ -20,6 +20,7 @@ from .true_class import TrueClass, answer_mode, arrays_of, find_labels, words_of
 def understand(table: Mapping[str, Column], hints: Hints) -> Layout:
     """Return the layout of a file with these first rows.
 
+    >>> import numpy as np
     >>> rows = {"y": np.array([0, 1]), "p0": np.array([0.9, 0.6]), "p1": np.array([0.1, 0.4])}
     >>> understand(rows, Hints()).words
     'probabilities of 2 classes (p0, p1), labels in y'
