@@ -249,9 +249,9 @@ def report_unreadable(
     words = f"{listing.path}: {describe(errors, listing.path)}"
     if not skip_broken:
         raise DataCorrupt(
-            f"{words}\nreplace, convert or remove them, or train without them by skip_broken=True"
+            f"{words}; replace, convert or remove them, or train without them by skip_broken=True"
         )
-    warnings.warn(f"{words}\nthe run is trained without them", stacklevel=3)
+    warnings.warn(f"{words}; the run is trained without them", stacklevel=3)
 
 
 def without(part: Labelled, errors: Collection[Path]) -> tuple[Labelled, NDArray[np.bool_]]:

@@ -91,9 +91,8 @@ def describe(errors: Mapping[Path, UnreadableImage], folder: Path, root: Path | 
         place = _list_in_file(lines, folder, root)
         if place is not None:
             lines[MOST_NAMED:] = [f"and {more:,} more; all in {place}"]
-    listed = "".join(f"\n  {line}" for line in lines)
     files = "file" if len(errors) == 1 else "files"
-    return f"{len(errors):,} {files} cannot be read ({counts}):{listed}"
+    return f"{len(errors):,} {files} cannot be read ({counts}): {'; '.join(lines)}"
 
 
 def _name(path: Path, folder: Path) -> str:
