@@ -149,6 +149,7 @@ def test_an_accuracy_that_the_scaler_changes_is_told(both):
     assert re.search(r"the accuracy from [\d.]+% to 50.0%", " ".join(answer_of(changed).evidence))
 
 
+@pytest.mark.slow
 def test_no_file_is_better_beside_one_that_passes_its_own_test(tmp_path):
     rng = np.random.default_rng(0)
     scores = np.exp(rng.standard_normal((1000, 10)))

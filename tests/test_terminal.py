@@ -130,6 +130,7 @@ def test_a_warning_of_many_runs_is_one_line():
     assert experiment(2).name in lines[2]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_scalers")
 def test_warnings_of_worker_processes_are_events(tmp_path, capfd):
     rng = np.random.default_rng(0)
