@@ -111,7 +111,7 @@ def _refuse_other_labels(file: PredictionFile, total: Measurement) -> None:
 def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
     """Raise if labels that mean other classes make the predictions right far more often."""
     layout = file.layout
-    if layout.kind == "confidence" or layout.is_told or not total.num_rows:
+    if layout.kind == "confidence" or layout.has_named_classes or not total.num_rows:
         return
     predicted, labels = _some_rows(total)
     right = predicted == labels
@@ -170,7 +170,7 @@ def _mean_by_class(right: Array, labels: Array) -> float:
 
 
 def _is_sure(wins: int, losses: int) -> bool:
-    """Return whether chance would hardly give so many more wins than losses (a sign test)."""
+    """Return whether chance would hardly give this many more wins than losses (a sign test)."""
     total = wins + losses
     if total > 1000:
         return wins - losses > 4 * math.sqrt(total)

@@ -180,7 +180,7 @@ class Layout:
         one_hot: the columns of labels where each class has one, or one column of lists.
         other_labels: columns that may be labels, too, and have to agree.
         mode: how labels mean classes.
-        is_told: whether the user named the classes.
+        has_named_classes: whether the user named the classes.
     """
 
     kind: ContentKind
@@ -197,7 +197,7 @@ class Layout:
     one_hot: tuple[str, ...] = ()
     other_labels: tuple[str, ...] = ()
     mode: LabelMode = "name"
-    is_told: bool = False
+    has_named_classes: bool = False
 
     @property
     def words(self) -> str:
@@ -243,7 +243,7 @@ class Layout:
     @cached_property
     def names(self) -> ClassNames:
         """Return the names of the classes, and those of their columns."""
-        has_heads = len(self.columns) >= len(self.classes) > 0 and not self.is_told
+        has_heads = len(self.columns) >= len(self.classes) > 0 and not self.has_named_classes
         return ClassNames(self.classes, self.columns[: len(self.classes)] if has_heads else ())
 
     def number(self, word: str) -> int | None:

@@ -70,7 +70,7 @@ def refuse_one_class(name: str, scores: Array) -> None:
 
 
 def refuse_no_predictions(table: Mapping[str, Column], others: Mapping[str, Column]) -> None:
-    """Raise for a file in which no predictions are found, with the cause where it can be told."""
+    """Raise for a file in which no predictions are found, with the cause where it is known."""
     _refuse_words(others)
     numbers = arrays_of(others, ndim=1)
     fractions = {

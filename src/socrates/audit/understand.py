@@ -65,5 +65,5 @@ def understand(table: Mapping[str, Column], hints: Hints) -> Layout:
         groups=hints.groups,
         weight=weight,
         mode=mode,
-        is_told=bool(hints.classes),
+        has_named_classes=bool(hints.classes),
     )

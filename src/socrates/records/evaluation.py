@@ -40,7 +40,7 @@ class RowEvidence:
 
     @classmethod
     def of(cls, confidence: NDArray[Any], correct: NDArray[Any], floor_high: float) -> RowEvidence:
-        """Pack the rows."""
+        """Return the evidence of rows with these confidences, packed for a JSON file."""
         steps = np.rint(np.clip(confidence, 0, 1) * _STEPS).astype("<u2")
         bits = np.packbits(np.asarray(correct, dtype=bool))
         return cls(_packed(steps.tobytes()), _packed(bits.tobytes()), len(steps), floor_high)

@@ -89,12 +89,12 @@ class Families:
 
     @cached_property
     def scaled(self) -> Family:
-        """Return the calibration after scaling."""
+        """Return how the calibration errors of the rows compare after scaling."""
         return self._family(ECE, SCALER)
 
     @cached_property
     def accuracy(self) -> Family:
-        """Return the accuracy."""
+        """Return how the accuracies of the rows compare, as trained."""
         return self._family(ACCURACY, "none")
 
     def _family(self, spec: Metric, scaler: str) -> Family:

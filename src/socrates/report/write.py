@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,32 +64,24 @@ def write_report(
     progress("reading runs")
     runs, skipped = read_runs(find_runs(roots), logits=True)
     if not runs:
-        reasons = "".join(f"\n  {directory}: {reason}" for directory, reason in skipped[:5])
-        raise ValueError(
-            f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates "
-            f"train, or pass another folder{reasons}"
-        )
+        raise _no_runs(roots, skipped)
     settings = group_runs(runs, count_failed)
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
     answers = answers_of(settings)
     shown = shown_in_test(settings, answers)
     progress("writing tables")
-    tables = [
-        *(
-            with_choices(table, answers)
-            for table in (
-                performance_table(shown, "test", published, caveats),
-                performance_table(shown, "test", published, caveats, scaled=True),
-                reading_table(shown),
-                significance_table(shown),
-                runs_table(settings, shown),
-            )
-        ),
-        performance_table(settings, "val", published, caveats),
-        *variant_tables(settings, answers),
-        skipped_table(skipped),
+    of_test = [
+        performance_table(shown, "test", published, caveats),
+        performance_table(shown, "test", published, caveats, scaled=True),
+        reading_table(shown),
+        significance_table(shown),
+        runs_table(settings, shown),
     ]
+    tables = [with_choices(table, answers) for table in of_test]
+    tables.append(performance_table(settings, "val", published, caveats))
+    tables += variant_tables(settings, answers)
+    tables.append(skipped_table(skipped))
     files: list[Path] = []
     for table in tables:
         if table.rows:
@@ -112,6 +104,15 @@ def write_report(
     )
     write_page(page, data, title, note)
     return Written(page, (page, *files), len(runs), tuple(skipped), answers)
+
+
+def _no_runs(roots: Sequence[Path | str], skipped: Sequence[Skipped]) -> ValueError:
+    """Return the error of folders without a finished run, with the first reasons."""
+    reasons = "".join(f"\n  {directory}: {reason}" for directory, reason in skipped[:5])
+    return ValueError(
+        f"there is no finished run in {', '.join(map(str, roots))}: train one with socrates "
+        f"train, or pass another folder{reasons}"
+    )
 
 
 def write_figures(
