@@ -17,10 +17,11 @@ from socrates.contracts import Splits
 
 from .augment import Transform
 from .download import DataCorrupt, DataNotFound
+from .image import as_rgb, image_tensor, opened
 from .memory import THREADS, remembered
 from .resident import resident_splits, statistics
 from .splits import TEST_FRACTION, VAL_FRACTION, Labelled, hold_out_by_class
-from .streamed import as_rgb, centre_crop, opened, streamed_splits
+from .streamed import streamed_splits
 from .unreadable import SUFFIXES, UNSUPPORTED, UnreadableImage, describe, unsupported
 
 PARTS = {"train", "val", "test"}
@@ -187,18 +188,18 @@ def usual_size(files: NDArray[Any], sample: int = 100) -> int:
 def read_squares(
     files: NDArray[Any], size: int, errors: dict[Path, UnreadableImage]
 ) -> tuple[NDArray[np.uint8], dict[Path, SizeAndMode]]:
-    """Read every image as the square in its center, and the size and mode of each file.
+    """Read every image as a model sees it, and the size and mode of each file.
 
-    The shorter side is resized to `size` first. Files that cannot be read are put into `errors`,
+    Files that cannot be read are put into `errors`,
     and their rows are left as they are.
     """
-    images = np.empty((len(files), size, size, 3), np.uint8)
+    images = np.empty((len(files), 3, size, size), np.uint8)
 
     def read(row: int) -> SizeAndMode | UnreadableImage:
         try:
             with opened(files[row]) as image:
                 original = (f"{image.width}x{image.height}", image.mode)
-                images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
+                images[row] = image_tensor(image, (3, size, size))
         except UnreadableImage as error:
             return error
         return original
@@ -210,7 +211,7 @@ def read_squares(
                 errors[path] = outcome
             else:
                 originals[path] = outcome
-    return images.transpose(0, 3, 1, 2), originals
+    return images, originals
 
 
 def find_unreadable(listing: FolderListing) -> dict[Path, UnreadableImage]:

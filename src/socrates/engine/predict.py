@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL.Image import Resampling
 from torch import Tensor
 
 from socrates.data.folder import class_names, image_files, list_images
-from socrates.data.streamed import as_rgb, centre_crop, opened
+from socrates.data.image import image_tensor
 from socrates.data.unreadable import (
     SUFFIXES,
     UNSUPPORTED,
@@ -77,19 +75,9 @@ def find_images(words: Sequence[str | Path]) -> list[Path]:
 
 
 def read_image(path: Path, about: Description) -> Tensor:
-    """Read a file as the model was trained on images: uint8 (channels, height, width).
-
-    Where the model sees squares, that is the middle of the image.
-    """
-    channels, height, width = about.image_shape
-    with opened(path) as file:
-        image = as_rgb(file)
-    if height == width and about.preparation is not None:
-        image = centre_crop(image, height, about.preparation.shrink)
-    else:
-        image = image.resize((width, height), Resampling.BILINEAR)
-    pixels = torch.from_numpy(np.array(image if channels == 3 else image.convert("L")))
-    return pixels.permute(2, 0, 1) if channels == 3 else pixels[None]
+    """Read a file as the model was trained on images: uint8 (channels, height, width)."""
+    shrink = about.preparation is None or about.preparation.shrink
+    return image_tensor(path, about.image_shape, shrink)
 
 
 def batches(

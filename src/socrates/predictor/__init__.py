@@ -17,7 +17,7 @@ from .file_format import (
     weights_hash,
 )
 from .loading import load
-from .predictor import BATCH, NOT_NEW, Predictor, resized
+from .predictor import BATCH, NOT_NEW, Predictor
 
 __all__ = [
     "BATCH",
@@ -31,7 +31,6 @@ __all__ = [
     "load",
     "model_file",
     "read_file",
-    "resized",
     "tensors_of",
     "usual_reading",
     "weights_hash",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..abstention import Certificate, certify
 from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
 from ..contracts import Inputs, image_hash
+from ..data.image import fitted
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
 from ..scaling import Scaler
 from .description import Description
@@ -118,8 +118,14 @@ class Predictor(nn.Module):
         if self.about.preparation is None or not isinstance(inputs, Tensor):
             return inputs
         self._check_images(inputs)
-        size = self.about.image_shape[1:]
-        return self.normalized(inputs if inputs.shape[2:] == size else resized(inputs, size))
+        has_size = inputs.shape[2:] == self.about.image_shape[1:]
+        return self.normalized(inputs if has_size else self.fitted(inputs))
+
+    def fitted(self, images: Tensor) -> Tensor:
+        """Return the centers of images, resized to what the model sees, as training does."""
+        preparation = self.about.preparation
+        shrink = preparation is None or preparation.shrink
+        return fitted(images, self.about.image_shape[1:], shrink)
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images from 0 to 255 normalized as in training, in the model's precision."""
@@ -288,11 +294,6 @@ def dtype_of(model: nn.Module) -> torch.dtype:
     """Return the precision of a model's parameters, the usual one if it has none."""
     dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
     return next(dtypes, torch.get_default_dtype())
-
-
-def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return float images of that height and width, as training resizes them."""
-    return F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
 
 
 def single_precision(threshold: float) -> float:
