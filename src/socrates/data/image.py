@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -66,8 +66,8 @@ def fitted(images: Tensor, size: tuple[int, int], shrink: bool = True) -> Tensor
     (3, [[[[0, 0], [0, 0]]]])
     """
     height, width = images.shape[2:]
-    rows = torch.sym_min(height, width * size[0] // size[1])
-    columns = torch.sym_min(width, height * size[1] // size[0])
+    rows: Any = torch.sym_min(height, width * size[0] // size[1])
+    columns: Any = torch.sym_min(width, height * size[1] // size[0])
     if not shrink:
         rows = torch.sym_min(rows, size[0])
         columns = torch.sym_min(columns, size[1])
@@ -92,9 +92,9 @@ def _middle(images: Tensor, axis: int, length: int) -> Tensor:
     They also take no slices of a length that depends on the image, hence the look-up.
     """
     side = images.shape[axis]
-    length = torch.sym_max(2, length)
-    first = torch.sym_max(0, (side - length) // 2)
-    positions = torch.arange(length, device=images.device) + first
+    num_pixels: Any = torch.sym_max(2, length)
+    first = torch.sym_max(0, (side - num_pixels) // 2)
+    positions = torch.arange(num_pixels, device=images.device) + first
     return images.index_select(axis, positions.clamp(max=side - 1))
 
 
@@ -117,9 +117,11 @@ def upright(image: Image) -> Image:
     from PIL import ImageOps
 
     image.load()  # a damaged image is an error, unlike damaged EXIF
+    turned = image
     with suppress(Exception):  # Pillow raises many kinds for damaged EXIF
-        return ImageOps.exif_transpose(image)
-    return image
+        turned = ImageOps.exif_transpose(image)
+        turned.format = image.format
+    return turned
 
 
 def as_rgb(image: Image) -> Image:

@@ -28,7 +28,7 @@ from socrates.data.unreadable import (
 )
 from socrates.experiment import check_whole
 from socrates.files import check_output, clear_beside, no_formula, replacing
-from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
+from socrates.predictor import BATCH, NOT_NEW, Description, Predictor, new_rows
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
@@ -256,7 +256,7 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
 def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]:
     """Return logits and labels of a folder with a sub-folder for each class.
 
-    Its images must be new to the model.
+    Its images must be new to the model: a few that are not are left out, more are refused.
     """
     if not folder.is_dir():
         raise ValueError(
@@ -278,14 +278,17 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
     unreadable = {path: unsupported(path) for path in left_out}
     logits: list[Tensor] = []
     labels: list[int] = []
+    pictures: list[Tensor] = []
+    names_of_files: list[str] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
-        if known := predictor.seen_rows(images):
-            raise ValueError(f"{folder}: {paths[known[0]]} and {len(known) - 1} more {NOT_NEW}")
+        pictures.append(predictor.thumbnails(images))
+        names_of_files += [printable(path) for path in paths]
         logits.append(predictor.logits(images, len(images)))
         labels += [label_of[path] for path in paths]
     if unreadable:
         raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    return torch.cat(logits), torch.tensor(labels)
+    rows = new_rows(torch.cat(pictures), predictor.seen, names_of_files)
+    return torch.cat(logits)[rows.to(logits[0].device)], torch.tensor(labels)[rows]
 
 
 def refuse_training_folder(folder: Path, dataset: str) -> None:

@@ -17,7 +17,8 @@ from .file_format import (
     weights_hash,
 )
 from .loading import load
-from .predictor import BATCH, NOT_NEW, Predictor
+from .predictor import BATCH, Predictor
+from .seen import NOT_NEW, new_rows
 
 __all__ = [
     "BATCH",
@@ -30,6 +31,7 @@ __all__ = [
     "Weights",
     "load",
     "model_file",
+    "new_rows",
     "read_file",
     "tensors_of",
     "usual_reading",
