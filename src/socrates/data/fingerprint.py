@@ -15,7 +15,7 @@ from torch import Tensor
 from socrates.contracts import Splits
 
 from .download import file_digest
-from .folder import FolderListing, FolderSplits, list_folder
+from .folder import FolderListing, FolderSplits, files_by_name, list_folder
 from .image import fitted
 from .memory import remembered
 from .resident import ResidentImages
@@ -99,12 +99,7 @@ def fingerprint_loaded(name: str, splits: Splits, root: Path | None = None) -> F
 
 def _of_listing(listing: FolderListing, root: Path | None) -> Fingerprint:
     """Return the fingerprint of a folder of images, from its files."""
-    files = {
-        file.relative_to(listing.path).as_posix(): file
-        for paths, _ in listing.parts.values()
-        for file in paths
-    }
-    digest, num_bytes = _digest_of_files(files, listing.path, root)
+    digest, num_bytes = _digest_of_files(files_by_name(listing), listing.path, root)
     return Fingerprint(tuple(listing.classes), listing.counts, num_bytes, digest)
 
 
