@@ -33,6 +33,8 @@ def predictor(shape: tuple[int, int, int] = SHAPE, shrink: bool = True) -> Predi
         nn.Flatten(),
         nn.Linear(4 * height * width, 3),
     )
+    with torch.no_grad():
+        model[-1].weight *= 5
     preparation = Preparation((0.5,) * channels, (0.1,) * channels, shrink)
     return Predictor(model, Description("net", {}, 3, shape, ("a", "b", "c"), preparation))
 
