@@ -98,7 +98,7 @@ def test_the_blocks_run_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, c
         if block != PROGRAM:
             exec(compile(block, "models.md", "exec"), names)
     assert capsys.readouterr().out.startswith("car ")
-    assert names["raw"](names["images"]).shape == (1, 4)
+    assert names["raw"](names["images"]).shape == (8, 4)
     certificate = socrates.load("certified.safetensors").certificate
     assert certificate == names["certificate"]
     assert names["predictor"].certificate == certificate

@@ -65,7 +65,8 @@ def tolerance(known: Tensor) -> float:
         return FARTHEST
     chosen = torch.linspace(0, len(known) - 1, min(SAMPLE, len(known))).long()
     distances = nearest_distance(known[chosen], known, chosen)
-    return float(distances.quantile(LOOK_ALIKES, interpolation="lower").clamp(CLOSEST, FARTHEST))
+    closest = float(distances.quantile(LOOK_ALIKES, interpolation="lower"))
+    return min(max(closest, CLOSEST), FARTHEST)
 
 
 def nearest_distance(pictures: Tensor, known: Tensor, own: Tensor | None = None) -> Tensor:
