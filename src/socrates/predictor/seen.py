@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -35,3 +35,13 @@ def new_rows(pictures: Tensor, seen: Tensor, names: Sequence[str] | None = None)
             raise ValueError(f"{found}: {listed}{more}")
         warnings.warn(f"{found}; these are left out: {listed}{more}", stacklevel=3)
     return torch.nonzero(~is_seen).flatten()
+
+
+def known_thumbnails(tensors: Mapping[str, Tensor]) -> Tensor | None:
+    """Return the thumbnails in a model's file, or None if it has none.
+
+    Early files of this format have hashes instead, which recognize nothing that was saved again:
+    such a model remembers no images.
+    """
+    seen = tensors.get("seen")
+    return seen if seen is not None and seen.dtype == torch.uint8 else None
