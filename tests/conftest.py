@@ -138,14 +138,23 @@ def no_figures(monkeypatch):
 
 
 @pytest.fixture
-def no_fonts(monkeypatch):
-    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in
-    it."""
+def quick_figures(monkeypatch):
+    """Most of the time of a figure is spent on the fonts in its PDF and on the pixels of its PNG:
+    for tests of all else in it."""
 
     def write_none(file):
         file.writeObject(file.fontObject, {})
 
     monkeypatch.setattr("matplotlib.backends.backend_pdf.PdfFile.writeFonts", write_none)
+    monkeypatch.setattr("socrates.report.figures.compose.DPI", 50)
+
+
+@pytest.fixture
+def hastened(monkeypatch):
+    """Audits try one scaler, and draw few samples: for tests of all else."""
+    from haste import hasten
+
+    hasten(monkeypatch)
 
 
 @pytest.fixture

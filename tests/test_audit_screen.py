@@ -140,10 +140,9 @@ def test_the_screen_needs_no_script_and_shows_names_as_they_are(result, tmp_path
     assert screen.count("<circle") == len(curve_of(evil).marks)
 
 
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize("kind", ["confidence", "weighted", "unknown", "one row"])
-def test_every_kind_of_file_has_a_first_screen(tmp_path, monkeypatch, kind):
-    only = {"temperature": scaling.TemperatureScaling()}
-    monkeypatch.setattr(scaling, "candidates", lambda *_: only)
+def test_every_kind_of_file_has_a_first_screen(tmp_path, kind):
     arrays = predictions(300, 2.0)
     reading = {}
     if kind == "confidence":

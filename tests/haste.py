@@ -1,0 +1,21 @@
+"""An audit in a fraction of its time, for tests of all else than its scalers and its draws."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from socrates import metrics, scaling
+
+
+def hasten(patch: pytest.MonkeyPatch) -> None:
+    """Most of the time of an audit is spent on scalers and draws: take one scaler and few draws."""
+    patch.setattr(scaling, "candidates", lambda *_: {"temperature": scaling.TemperatureScaling()})
+    draw_few(patch)
+
+
+def draw_few(patch: pytest.MonkeyPatch) -> None:
+    """Test calibration and resample with few draws."""
+    patch.setattr(metrics, "calibration_test", partial(metrics.calibration_test, num_draws=200))
+    patch.setattr("socrates.audit.judge.NUM_RESAMPLES", 200)
