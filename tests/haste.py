@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from socrates import metrics, scaling
+from socrates import scaling
 
 
 def hasten(patch: pytest.MonkeyPatch) -> None:
@@ -17,5 +15,5 @@ def hasten(patch: pytest.MonkeyPatch) -> None:
 
 def draw_few(patch: pytest.MonkeyPatch) -> None:
     """Test calibration and resample with few draws."""
-    patch.setattr(metrics, "calibration_test", partial(metrics.calibration_test, num_draws=200))
-    patch.setattr("socrates.audit.judge.NUM_RESAMPLES", 200)
+    for name in ("judge.NUM_RESAMPLES", "judge.NUM_DRAWS", "recalibrate.NUM_DRAWS"):
+        patch.setattr(f"socrates.audit.{name}", 200)

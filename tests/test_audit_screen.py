@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from haste import hasten
 from socrates import metrics, scaling
 from socrates.audit.answer import answer_of
 from socrates.audit.page import write_audit
@@ -32,8 +33,7 @@ def result(tmp_path_factory) -> AuditResult:
     np.savez(folder / "sure.npz", **predictions(2000, 2.0), site=site)
     np.savez(folder / "honest.npz", **predictions(2000, 1.0), site=site)
     with pytest.MonkeyPatch.context() as patch:
-        only = {"temperature": scaling.TemperatureScaling()}
-        patch.setattr(scaling, "candidates", lambda *_: only)
+        hasten(patch)
         return audit([folder / "sure.npz", folder / "honest.npz"], reading={"groups": ("site",)})
 
 

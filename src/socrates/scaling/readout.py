@@ -223,8 +223,9 @@ class SpreadNLL:
         between = (turns[lowest] + turns[(lowest + 1).clamp(max=len(turns) - 1)]) / 2
         around = torch.tensor(BALANCES) - b * self.u_unknown.median()
         biases = torch.cat([around, turns[lowest], between])
-        differences = [softplus(bias - opening) - softplus(bias - closing) for bias in biases]
-        values = torch.stack([mean(each, self.sums.weight) for each in differences])
+        blocks = biases[:, None].split(max(1, COARSE_ELEMENTS // len(opening)))
+        differences = (softplus(block - opening) - softplus(block - closing) for block in blocks)
+        values = torch.cat([mean(each, self.sums.weight) for each in differences])
         index = int(values.argmin())
         constant = mean(log_known - b * self.sums.u_true, self.sums.weight)
         return Point(float(values[index] + constant), b, float(biases[index]))
