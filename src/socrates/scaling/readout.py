@@ -223,7 +223,9 @@ class SpreadNLL:
         between = (turns[lowest] + turns[(lowest + 1).clamp(max=len(turns) - 1)]) / 2
         around = torch.tensor(BALANCES) - b * self.u_unknown.median()
         biases = torch.cat([around, turns[lowest], between])
-        blocks = biases[:, None].split(max(1, COARSE_ELEMENTS // len(opening)))
+        at_once = max(1, COARSE_ELEMENTS // len(opening))
+        starts = range(0, len(biases), at_once)
+        blocks = (biases[start : start + at_once, None] for start in starts)
         differences = (softplus(block - opening) - softplus(block - closing) for block in blocks)
         values = torch.cat([mean(each, self.sums.weight) for each in differences])
         index = int(values.argmin())
