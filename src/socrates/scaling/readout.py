@@ -237,11 +237,10 @@ class SpreadNLL:
         some = torch.linspace(0, len(turns) - 1, NUM_TURNS).long()
         around = torch.tensor(BALANCES) - b * self.u_unknown.median()
         biases = torch.cat([around, turns[some]])
-        changes = [
-            mean(softplus(bias - opening) - softplus(bias - closing), self.sums.weight)
-            for bias in biases[:, None].split(max(1, CHUNK_ELEMENTS // len(opening)))
-        ]
-        values = torch.cat(changes)
+        size = max(1, CHUNK_ELEMENTS // len(opening))
+        chunks = [biases[start : start + size, None] for start in range(0, len(biases), size)]
+        changes = (softplus(bias - opening) - softplus(bias - closing) for bias in chunks)
+        values = torch.cat([mean(each, self.sums.weight) for each in changes])
         index = int(values.argmin())
         constant = mean(log_known - b * self.sums.u_true, self.sums.weight)
         prior, _, _ = self._prior(math.log(b / self.b_known) / math.log(WIDEST))
