@@ -15,6 +15,7 @@ from .options import (
     UNSET,
     ManyRuns,
     Named,
+    NoveltyChoice,
     OptionalFloat,
     OptionalInt,
     OptionalPath,
@@ -82,9 +83,9 @@ class Train(Named, PlaceOptions):
     # Precision in which the finished run keeps its model, or none to keep no model.
     keep_weights: Literal["full", "half", "none"] = "full"
     no_keep_weights: Switch = False  # The same as --keep-weights none.
-    # How the model tells what is unlike its training images; `socrates list` has the names. The
-    # usual one keeps features of training images, energy keeps none, none switches it off.
-    novelty: Text = "mahalanobis+knn+energy"
+    # How the model tells what is unlike its training images. Scores with knn keep features of
+    # training images in the model, energy keeps none, and none switches it off.
+    novelty: NoveltyChoice = "mahalanobis+knn+energy"
     # Certify a threshold above which at most this share of the answers is wrong, such as 0.05.
     # Half of the validation images are held back for this.
     certify: OptionalFloat = None

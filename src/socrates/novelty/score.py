@@ -19,6 +19,8 @@ MOST_QUANTILES = 200
 ENOUGH = 20
 # Samples whose scores are computed at a time, so that memory stays bounded.
 CHUNK = 1024
+# Stands for a projection that is not needed: files of weights take no empty tensors.
+NO_AXES = torch.zeros(1)
 
 AnyScore = TypeVar("AnyScore", bound="NoveltyScore")
 

@@ -269,13 +269,18 @@ class Predictor(nn.Module):
         predicted = torch.as_tensor(result.predicted)
         numbers = open_labels(labels, len(result), len(self.classes), self.classes)
         true_class = as_tensor(numbers, "labels").to(predicted.device)
-        # What the predictor declines without a certificate, too, is accepted at no threshold.
+        # What is declined at any threshold is no answer that could be wrong.
         strangeness = None if result.novelty is None else torch.as_tensor(result.novelty)
-        is_familiar_class = is_familiar(strangeness, self.about.strange, confidence)
-        scores = confidence * (predicted < len(self.classes)) * is_familiar_class
-        certificate = certify(scores, predicted == true_class, risk, delta, thresholds=thresholds)
+        may_answer = is_familiar(strangeness, self.about.strange, confidence)
+        may_answer = may_answer & (predicted < len(self.classes))
+        if not bool(may_answer.any()):
+            raise ValueError("nothing can be certified: every sample is declined as it is")
+        correct = (predicted == true_class)[may_answer]
+        certificate = certify(confidence[may_answer], correct, risk, delta, thresholds=thresholds)
         certificate = dataclasses.replace(
-            certificate, threshold=single_precision(certificate.threshold)
+            certificate,
+            threshold=single_precision(certificate.threshold),
+            coverage=certificate.num_accepted / len(result),
         )
         self.about = dataclasses.replace(self.about, certificate=certificate)
         return certificate
