@@ -261,8 +261,9 @@ class NoveltyScore(nn.Module):
             raise ValueError(f"{type(self).__name__} is not fitted: call fit first")
 
     def _keep(self, name: str, value: Tensor) -> None:
-        # A clone, because torch.export warns about saving a view.
-        self.register_buffer(name, value.detach().clone())
+        # A plain copy, because torch.export warns about saving a view or a transpose.
+        copy = value.detach().clone(memory_format=torch.contiguous_format)
+        self.register_buffer(name, copy)
 
     def get_extra_state(self) -> Tensor:
         """Return the sizes that it was fitted on, and its options."""
