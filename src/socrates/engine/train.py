@@ -291,7 +291,7 @@ def finish(
         save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
     evaluation, scalers = evaluate_fitted(run, chosen)
     run.save_evaluation(evaluation)
-    scaler = keep_model(
+    kept = keep_model(
         run,
         state.model,
         splits,
@@ -303,7 +303,7 @@ def finish(
     )
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
-    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, "scaler": scaler})
+    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
 
 
 def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:
