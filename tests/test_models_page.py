@@ -91,6 +91,11 @@ def test_the_blocks_run_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, c
         "confidence": np.full(100, 0.9),
         "correct": np.full(100, True),
     }
+    random = torch.Generator().manual_seed(1)
+    for part in ("train", "val", "new"):
+        names[f"{part}_features"] = torch.randn(60, 4, generator=random)
+        names[f"{part}_logits"] = torch.randn(60, 3, generator=random)
+        names[f"{part}_labels"] = torch.arange(60) % 3
     batches = iter([{"images": names["labeled_images"].numpy()}])
     names["reader"] = SimpleNamespace(get_next=lambda: next(batches, None))
     export(socrates.load("runs/NAME"), "model.onnx")
@@ -102,6 +107,7 @@ def test_the_blocks_run_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, c
     certificate = socrates.load("certified.safetensors").certificate
     assert certificate == names["certificate"]
     assert names["predictor"].certificate == certificate
+    assert names["score"].num_features == 4
     card = (place / "hub" / "README.md").read_text(encoding="utf-8")
     assert "| on 12 test images |" in card
     assert str(certificate) in card

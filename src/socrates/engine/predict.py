@@ -32,7 +32,15 @@ from socrates.predictor import BATCH, NOT_NEW, Description, Predictor, new_rows
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
-ROW = ("path", "predicted", "confidence", "unknown", "answered", "error")  # before the classes
+ROW = (
+    "path",
+    "predicted",
+    "confidence",
+    "unknown",
+    "novelty",
+    "answered",
+    "error",
+)  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
 
@@ -165,8 +173,8 @@ def error_row(path: Path, error: UnreadableImage) -> Row:
 
 def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list[Row]:
     """Return one row per file: the columns of `ROW`, and each class."""
-    logits = predictor.logits(images, len(images))
-    prediction = predictor.prediction(logits)
+    logits, novelty = predictor.measure(images, len(images))
+    prediction = predictor.prediction(logits, novelty)
     answers = [*predictor.classes, "unknown"]
     unknown: list[Any] = [None] * len(paths)
     if predictor.about.unknown_class:
@@ -176,6 +184,7 @@ def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list
         [answers[best] for best in torch.as_tensor(prediction.predicted).tolist()],
         torch.as_tensor(prediction.confidence).tolist(),
         unknown,
+        [None] * len(paths) if novelty is None else novelty.tolist(),
         torch.as_tensor(prediction.answered).tolist(),
         [None] * len(paths),
         *torch.as_tensor(prediction.probs).T.tolist(),
@@ -253,8 +262,8 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
 
 
-def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of a folder with a sub-folder for each class.
+def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return logits, labels and, if it is measured, novelty of a folder of one folder per class.
 
     Its images must be new to the model: a few that are not are left out, more are refused.
     """
@@ -280,15 +289,21 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
     labels: list[int] = []
     pictures: list[Tensor] = []
     names_of_files: list[str] = []
+    novelty: list[Tensor] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
         pictures.append(predictor.thumbnails(images))
         names_of_files += [printable(path) for path in paths]
-        logits.append(predictor.logits(images, len(images)))
+        outputs, strangeness = predictor.measure(images, len(images))
+        logits.append(outputs)
+        if strangeness is not None:
+            novelty.append(strangeness)
         labels += [label_of[path] for path in paths]
     if unreadable:
         raise ValueError(f"{folder}: {describe(unreadable, folder)}")
     rows = new_rows(torch.cat(pictures), predictor.seen, names_of_files)
-    return torch.cat(logits)[rows.to(logits[0].device)], torch.tensor(labels)[rows]
+    place = rows.to(logits[0].device)
+    strange = torch.cat(novelty)[place] if novelty else None
+    return torch.cat(logits)[place], torch.tensor(labels)[rows], strange
 
 
 def refuse_training_folder(folder: Path, dataset: str) -> None:
