@@ -23,7 +23,7 @@ from socrates import data, scaling
 from socrates.audit.predictions import open_predictions
 from socrates.data.download import extract
 from socrates.data.food101 import read_part
-from socrates.data.image import as_rgb, opened
+from socrates.data.image import decoded, opened
 from socrates.data.official import read_idx, read_mat, read_records
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Optimization, Part
@@ -119,7 +119,7 @@ def own_images(folder: Path) -> list[Target]:
 
     def decoded(path: Path) -> None:
         with opened(path) as file:
-            as_rgb(file)
+            decoded(file)
 
     return [
         Target(
