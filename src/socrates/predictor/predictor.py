@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..abstention import Certificate, certify
-from ..arrays.content import open_labels
+from ..abstention import Certificate
 from ..arrays.open import ArrayLike, as_tensor
 from ..contracts import Inputs, image_hash
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
 from ..scaling import Scaler
+from .certifying import certified, certify_predictions, drop, uncertified, valid_certificate
 from .description import Description
-from .file_format import MODEL_FILE, Weights, write_file
+from .file_format import MODEL_FILE, Weights, tensors_of, write_file
 from .scalers import MissingScaler, describe_all
 
 BATCH = 256
@@ -28,8 +26,6 @@ NOT_NEW = (
     "trained the model, chose its epoch or fitted its scaler: only images that are new to "
     "it can certify"
 )
-
-DROPPED = "the certificate was made for another scaler or reading, and is dropped"
 
 
 class Predictor(nn.Module):
@@ -104,11 +100,8 @@ class Predictor(nn.Module):
             raise ValueError(f"reading must be one of {', '.join(READINGS)}, got {reading!r}")
         reading = reading if self.about.unknown_class else None
         if (scaler, reading) != (self.about.scaler, self.about.reading):
-            if self.certificate is not None:
-                warnings.warn(DROPPED, stacklevel=2)
-            self.about = dataclasses.replace(
-                self.about, scaler=scaler, reading=reading, certificate=None
-            )
+            drop(self, "another scaler or reading")
+            self.about = dataclasses.replace(self.about, scaler=scaler, reading=reading)
 
     def forward(self, inputs: Inputs) -> Tensor:
         return self.read(self.model(self.prepare(inputs)))
@@ -143,7 +136,7 @@ class Predictor(nn.Module):
         known = predicted < len(self.classes)
         if self.certificate is None:
             return known
-        return known & (confidence >= self.certificate.threshold)
+        return known & (confidence >= certified(self.certificate, self.classes, predicted))
 
     @torch.no_grad()
     def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
@@ -185,32 +178,38 @@ class Predictor(nn.Module):
         delta: float = 0.1,
         logits: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
+        strangers: Inputs | ArrayLike | None = None,
+        share: float = 0.0,
+        strangers_from: str = "",
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
         Pass the inputs of labeled samples, or `logits` that this model made of them. Labels are
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
-        the model remembers; logits are taken on trust. See `socrates.abstention.certify`.
+        the model remembers; logits are taken on trust. With `strangers`, inputs of none of the
+        classes, the promise holds for any share of strangers like them up to `share`;
+        `strangers_from` names them in the certificate. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        result = self._predict_new(inputs) if logits is None else self.prediction(logits)
-        confidence = torch.as_tensor(result.confidence)
-        predicted = torch.as_tensor(result.predicted)
-        numbers = open_labels(labels, len(result), len(self.classes), self.classes)
-        true_class = as_tensor(numbers, "labels").to(predicted.device)
-        is_class = predicted < len(self.classes)
-        scores = confidence * is_class  # the answer "unknown" is not accepted at any threshold
-        certificate = certify(scores, predicted == true_class, risk, delta, thresholds=thresholds)
-        certificate = dataclasses.replace(
-            certificate, threshold=single_precision(certificate.threshold)
+        with uncertified(self):
+            known = self._predict_new(inputs) if logits is None else self.prediction(logits)
+            others = None if strangers is None else self._predict_new(strangers)
+        return certify_predictions(
+            self,
+            known,
+            labels,
+            risk,
+            delta,
+            thresholds=thresholds,
+            strangers=others,
+            share=share,
+            source=strangers_from,
         )
-        self.about = dataclasses.replace(self.about, certificate=certificate)
-        return certificate
 
     def _predict_new(self, inputs: Any) -> Prediction:
         """Predict inputs, and refuse images that training or validation had."""
@@ -249,7 +248,11 @@ class Predictor(nn.Module):
             tensors["seen"] = self.seen
         if weights == "half":
             tensors = {key: _half(key, value) for key, value in tensors.items()}
-        about = dataclasses.replace(self.about, scalers=describe_all(self.scalers))
+        about = dataclasses.replace(
+            self.about,
+            scalers=describe_all(self.scalers),
+            certificate=valid_certificate(self, tensors_of("model", tensors)),
+        )
         write_file(file, about, tensors)
         return file
 
@@ -263,6 +266,14 @@ class Predictor(nn.Module):
         from .hub import HubPredictor
 
         return HubPredictor(self, run=run).push_to_hub(repo_id, **options)
+
+    def _apply(self, *arguments: Any, **options: Any) -> Predictor:
+        """Move or convert all tensors; in another precision, a certificate does not hold."""
+        precision = dtype_of(self.model)
+        super()._apply(*arguments, **options)
+        if dtype_of(self.model) != precision:
+            drop(self, "another precision")
+        return self
 
     def _check_images(self, images: Tensor) -> None:
         channels = self.about.image_shape[0]
@@ -293,18 +304,6 @@ def dtype_of(model: nn.Module) -> torch.dtype:
 def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
     """Return float images of that height and width, as training resizes them."""
     return F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
-
-
-def single_precision(threshold: float) -> float:
-    """Round a threshold up to single precision, which confidences have.
-
-    >>> single_precision(0.5), single_precision(0.9) >= 0.9
-    (0.5, True)
-    """
-    nearest = np.float32(threshold)
-    if float(nearest) < threshold:
-        nearest = np.nextafter(nearest, np.float32(np.inf))
-    return float(nearest)
 
 
 def _half(key: str, value: Tensor) -> Tensor:

@@ -1,24 +1,15 @@
-"""Answer only when it is safe: thresholds on the confidence with a guaranteed error rate.
-
-If you choose the threshold at which the *observed* error stays below a limit, the error on new data
-exceeds the limit about every other time. `certify` tests each threshold of a grid that is fixed in
-advance (Learn then Test, Angelopoulos et al., 2021) by the exact binomial test. It returns a
-threshold only if P(wrong | answered) <= risk holds with probability at least 1 - delta over the
-calibration samples. The module imports nothing of ours but arrays/.
-"""
+"""The search for a threshold: Learn then Test over a grid that is fixed in advance."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
-from .arrays.samples import Top
-
-__all__ = ["Certificate", "certify"]
+from ..arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
+from ..arrays.samples import Top
+from .certificate import Certificate, Threshold
 
 STEP = 0.005  # between two thresholds of the grid
 DENSE = 30  # more thresholds between 1 - STEP and 1 - STRICTEST, in equal ratios
@@ -29,41 +20,6 @@ STARTS_AT = {0.99: 0.05, 0.9: 0.20, 0.5: 0.03, 0.0: 0.02}
 # Others start where this many times the samples that a certificate needs would be answered, if
 # confidences were uniformly distributed.
 STARTS_TIMES_NEEDED = {1.5: 0.48, 3.0: 0.22}
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A threshold with a guarantee: samples with score >= threshold are answered.
-
-    With probability 1 - delta, at most a share `risk` of the answers is wrong.
-
-    Args:
-        threshold: lowest score that is answered.
-        coverage: share of the calibration samples that are answered.
-        risk: share of answers that may be wrong.
-        delta: probability that the guarantee does not hold.
-        num_accepted: number of calibration samples that are answered.
-        num_errors: number of wrong answers among them.
-
-    >>> print(Certificate(0.905, 0.35, 0.05, 0.1, 700, 21))
-    answers where the score is at least 0.9050 (35.0% of the samples): with probability 0.9 at most
-    5% of its answers are wrong (21 of 700 were)
-    """
-
-    threshold: float
-    coverage: float
-    risk: float
-    delta: float
-    num_accepted: int
-    num_errors: int
-
-    def __str__(self) -> str:
-        return (
-            f"answers where the score is at least {self.threshold:.4f} "
-            f"({100 * self.coverage:.1f}% of the samples): "
-            f"with probability {1 - self.delta:g} at most {100 * self.risk:g}% of its answers "
-            f"are wrong ({self.num_errors} of {self.num_accepted} were)"
-        )
 
 
 def certify(
@@ -115,15 +71,8 @@ def certify(
     passed = _laxest_passed(accepted, errors, levels, risk)
     if passed is None:
         raise ValueError(_what_is_missing(accepted, errors, levels, risk, delta, len(top)))
-    num_accepted = int(accepted[passed])
-    return Certificate(
-        threshold=float(grid[passed]),
-        coverage=num_accepted / len(top),
-        risk=risk,
-        delta=delta,
-        num_accepted=num_accepted,
-        num_errors=int(errors[passed]),
-    )
+    threshold = Threshold(float(grid[passed]), len(top), int(accepted[passed]), int(errors[passed]))
+    return Certificate(risk, delta, (threshold,))
 
 
 def _open(confidence: ArrayLike, correct: ArrayLike, in_range: bool) -> Top:

@@ -1,0 +1,190 @@
+"""Certificates of a predictor: whose they are, how they are made, and when they are dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..abstention import Certificate, Scope, certify
+from ..arrays.content import open_labels
+from ..arrays.open import ArrayLike, as_tensor
+from ..metrics.predictions import Prediction
+from .file_format import contents
+
+if TYPE_CHECKING:
+    from .predictor import Predictor
+
+NO_PROMISE = "none: no share of wrong answers is promised"
+# What a model is called and where it comes from does not change its answers.
+NOT_IDENTITY = ("certificate", "facts", "run", "epoch", "scalers")
+
+
+def identity(predictor: Predictor, weights: Mapping[str, Tensor] | None = None) -> str:
+    """Return 16 hexadecimal digits of all that decides a predictor's scores.
+
+    These are the weights, the scaler that is applied, the reading, the classes and the preparation.
+    `weights` are those of its model by default. Half precision counts as what it is when loaded.
+    """
+    about = dataclasses.asdict(predictor.about)
+    described = {key: value for key, value in about.items() if key not in NOT_IDENTITY}
+    described["kept scaler"] = about["scalers"].get(predictor.about.scaler)
+    tensors = predictor.state_dict()
+    if weights is not None:
+        tensors |= {f"model.{key}": value for key, value in weights.items()}
+    applied = ("scalers.", f"scalers.{predictor.about.scaler}.")
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    counted = {
+        key: _in_full(value)
+        for key, value in tensors.items()
+        if not key.startswith(applied[0]) or key.startswith(applied[1])
+    }
+    for content in contents(counted):
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _in_full(value: Tensor) -> Tensor:
+    """Return a tensor on the CPU, floating point in at least single precision."""
+    value = value.detach().cpu()
+    return value.float() if value.is_floating_point() and value.itemsize < 4 else value
+
+
+def valid_certificate(
+    predictor: Predictor, weights: Mapping[str, Tensor] | None = None
+) -> Certificate | None:
+    """Return the certificate, or None and a warning if it was made for another model.
+
+    `weights` are those of the model by default; `save` passes what it writes.
+    """
+    certificate = predictor.certificate
+    if certificate is None or certificate.model == identity(predictor, weights):
+        return certificate
+    is_half = any(value.dtype == torch.float16 for value in (weights or {}).values())
+    others = "other weights, or another scaler, reading or preparation"
+    warn_dropped("weights in full precision" if is_half else others, stacklevel=4)
+    return None
+
+
+def keep_valid(predictor: Predictor) -> None:
+    """Drop a certificate that was made for another model, with a warning of one line."""
+    certificate = valid_certificate(predictor)
+    predictor.about = dataclasses.replace(predictor.about, certificate=certificate)
+
+
+def drop(predictor: Predictor, made_for: str) -> None:
+    """Drop the certificate of a predictor, if it has one, with a warning that says why."""
+    if predictor.certificate is not None:
+        predictor.about = dataclasses.replace(predictor.about, certificate=None)
+        warn_dropped(made_for, stacklevel=4)
+
+
+def warn_dropped(made_for: str, stacklevel: int) -> None:
+    """Say in one line that a certificate does not hold, and why."""
+    warnings.warn(
+        f"the certificate was made for {made_for}, and is dropped: no share of wrong answers is "
+        "promised until it is certified again",
+        stacklevel=stacklevel,
+    )
+
+
+def certified(certificate: Certificate, classes: Sequence[str], predicted: Tensor) -> Tensor:
+    """Return the lowest confidence that is answered for each predicted class.
+
+    It is one number for all in an overall certificate. Classes without a threshold, and the unknown
+    class, are never answered.
+    """
+    if certificate.kind == "overall":
+        return torch.tensor(certificate.threshold, device=predicted.device)
+    rows = {row.name: row.value for row in certificate.thresholds}
+    values = [rows.get(name) for name in classes]
+    never = torch.inf
+    lowest = torch.tensor([never if value is None else value for value in [*values, None]])
+    return lowest.to(predicted.device)[predicted]
+
+
+@contextmanager
+def uncertified(predictor: Predictor) -> Iterator[None]:
+    """Let a predictor answer as it would without a certificate, for a while."""
+    about = predictor.about
+    predictor.about = dataclasses.replace(about, certificate=None)
+    try:
+        yield
+    finally:
+        predictor.about = about
+
+
+def certify_predictions(
+    predictor: Predictor,
+    known: Prediction,
+    labels: ArrayLike,
+    risk: float,
+    delta: float = 0.1,
+    *,
+    thresholds: Sequence[float] | None = None,
+    strangers: Prediction | None = None,
+    share: float = 0.0,
+    source: str = "",
+) -> Certificate:
+    """Certify a predictor by what it predicts, without a certificate, of labeled samples.
+
+    What it declines on its own is accepted at no threshold. The predictor keeps the certificate.
+    """
+    predicted = torch.as_tensor(known.predicted)
+    numbers = open_labels(labels, len(known), len(predictor.classes), predictor.classes)
+    true_class = as_tensor(numbers, "labels").to(predicted.device)
+    certificate = certify(
+        scores(known),
+        predicted == true_class,
+        risk,
+        delta,
+        thresholds=thresholds,
+        **({} if strangers is None else {"strangers": scores(strangers), "share": share}),
+    )
+    is_image = predictor.about.preparation is not None
+    scope = Scope(
+        "images" if is_image else "samples",
+        predictor.classes,
+        certificate.scope.share,
+        source if strangers is not None else "",
+    )
+    rows = tuple(
+        dataclasses.replace(row, value=row.value if row.value is None else rounded_up(row.value))
+        for row in certificate.thresholds
+    )
+    certificate = dataclasses.replace(
+        certificate, scope=scope, thresholds=rows, model=identity(predictor)
+    )
+    predictor.about = dataclasses.replace(predictor.about, certificate=certificate)
+    return certificate
+
+
+def scores(prediction: Prediction) -> Tensor:
+    """Return the confidence of each sample, 0 where the predictor itself declines."""
+    confidence = torch.as_tensor(prediction.confidence)
+    return confidence * torch.as_tensor(prediction.answered)
+
+
+def rounded_up(threshold: float) -> float:
+    """Round a threshold up to single precision, which confidences have.
+
+    >>> rounded_up(0.5), rounded_up(0.9) >= 0.9
+    (0.5, True)
+    """
+    nearest = np.float32(threshold)
+    if float(nearest) < threshold:
+        nearest = np.nextafter(nearest, np.float32(np.inf))
+    return float(nearest)
+
+
+def in_words(certificate: Certificate | None) -> Any:
+    """Return a certificate, or that nothing is promised."""
+    return certificate or NO_PROMISE
