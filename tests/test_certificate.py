@@ -13,7 +13,7 @@ from socrates.abstention import Certificate, Scope, Threshold
 OVERALL = Certificate(0.05, 0.1, (Threshold(0.9, 210, 150, 3),), model="0123456789abcdef")
 MIXED = replace(
     OVERALL,
-    thresholds=(Threshold(0.9, 210, 150, 3, num_strangers=90, num_strangers_accepted=2),),
+    thresholds=(Threshold(0.9, 210, 150, 3, "", 90, 2, novelty=0.1),),
     scope=Scope("images", ("car", "cat"), 0.3, "others"),
 )
 BY_CLASS = Certificate(
@@ -38,7 +38,11 @@ def test_what_is_written_is_read(certificate: Certificate) -> None:
 def test_it_says_its_world() -> None:
     for fact in ("0.9000", "71.4%", "3 of 150", "0.9 ", "5%", "among samples of these classes"):
         assert fact in str(OVERALL)
-    for fact in ("up to 30% strangers like those of others", "2 of 90 strangers"):
+    for fact in (
+        "up to 30% strangers like those of others",
+        "2 of 90 strangers",
+        "novelty at most 0.1",
+    ):
         assert fact in str(MIXED)
     assert "among" not in str(MIXED)
     for fact in ("1 of 2 classes", "53.3% of the images", "of each class", "1 of 80"):
@@ -86,7 +90,8 @@ def changed(certificate: Certificate, place: tuple[Any, ...], value: Any) -> Any
         (OVERALL, ("thresholds", 0, "num_accepted"), 211),
         (OVERALL, ("thresholds", 0, "num_samples"), 210.0),
         (OVERALL, ("thresholds", 0, "name"), "car"),
-        (OVERALL, ("thresholds", 0, "novelty"), 0.5),
+        (OVERALL, ("thresholds", 0, "colour"), 0.5),
+        (OVERALL, ("thresholds", 0, "novelty"), "0.5"),
         (OVERALL, ("thresholds", 0, "num_strangers"), 60),
         (OVERALL, ("scope", "share"), 0.1),
         (MIXED, ("scope", "share"), 0.0),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 VERSION = 1  # of the written form
 Kind = Literal["overall", "class", "group"]
@@ -29,6 +28,7 @@ class Threshold:
         name: the class that was predicted, or the group; "" in an overall certificate.
         num_strangers: number of strangers among those that certified it, beside `num_samples`.
         num_strangers_accepted: number of strangers that are answered; each such answer is wrong.
+        novelty: highest novelty that is answered; None where the score alone decides.
     """
 
     value: float | None
@@ -38,6 +38,7 @@ class Threshold:
     name: str = ""
     num_strangers: int = 0
     num_strangers_accepted: int = 0
+    novelty: float | None = None
 
     @property
     def coverage(self) -> float:
@@ -50,10 +51,12 @@ class Threshold:
             (self.num_errors, self.num_accepted, self.num_samples),
             (self.num_strangers_accepted, self.num_strangers),
         )
-        if not isinstance(self.name, str):
+        if not _is_text(self.name):
             return f"a threshold has the name {self.name!r}"
         if self.value is not None and not _is_number(self.value):
             return f"a threshold is {self.value!r}"
+        if self.novelty is not None and not _is_number(self.novelty):
+            return f"a threshold has the novelty {self.novelty!r}"
         for row in counts:
             if any(type(count) is not int or count < 0 for count in row) or [*row] != sorted(row):
                 return f"a threshold has the counts {row}, expected whole numbers in rising order"
@@ -92,7 +95,7 @@ class Scope:
     def problem(self) -> str:
         """Return what is wrong with its values, or "" if nothing is."""
         names = (self.inputs, self.strangers, *self.classes)
-        if not all(isinstance(name, str) for name in names):
+        if not all(map(_is_text, names)):
             return f"its scope has names that are no texts: {names}"
         if not _is_number(self.share) or not 0 <= self.share < 1:
             return f"its share of strangers is {self.share!r}, expected 0 or more, and below 1"
@@ -171,21 +174,20 @@ class Certificate:
     @classmethod
     def from_json(cls, plain: Any) -> Certificate:
         """Return the certificate of a JSON object; anything that is not understood is refused."""
-        if isinstance(plain, Mapping) and plain.get("version") != VERSION:
-            raise ValueError(
-                f"its certificate has the version {plain.get('version')!r}, this version of "
-                f"socrates reads {VERSION}: certify again"
-            )
         fields = _fields(cls, plain, "its certificate")
-        rows = fields["thresholds"]
-        if not isinstance(rows, list | tuple):
-            raise ValueError(f"its certificate has the thresholds {rows!r}, expected a table")
-        thresholds = tuple(Threshold(**_fields(Threshold, row, "a threshold")) for row in rows)
-        scope = Scope(**_fields(Scope, fields["scope"], "the scope of its certificate"))
-        if not isinstance(scope.classes, list | tuple):
-            raise ValueError(f"the scope of its certificate has the classes {scope.classes!r}")
-        scope = dataclasses.replace(scope, classes=tuple(scope.classes))
-        certificate = cls(**{**fields, "thresholds": thresholds, "scope": scope})
+        if fields["version"] != VERSION:
+            raise ValueError(
+                f"its certificate has the version {fields['version']!r}, this version of socrates "
+                f"reads {VERSION}: certify again"
+            )
+        rows = _list(fields, "thresholds")
+        fields["thresholds"] = tuple(
+            Threshold(**_fields(Threshold, row, "a threshold")) for row in rows
+        )
+        scope = _fields(Scope, fields["scope"], "the scope of its certificate")
+        scope["classes"] = tuple(_list(scope, "classes"))
+        fields["scope"] = Scope(**scope)
+        certificate = cls(**fields)
         if problem := certificate.problem():
             raise ValueError(f"its certificate is not one: {problem}")
         return certificate
@@ -196,7 +198,7 @@ class Certificate:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value < 1:
                 return f"{name} is {value!r}, expected a share between 0 and 1"
-        if self.kind not in KINDS or not isinstance(self.model, str):
+        if self.kind not in KINDS or not _is_text(self.model):
             return f"kind {self.kind!r} of model {self.model!r}"
         problems = [self.scope.problem(), *(row.problem() for row in self.thresholds)]
         if any(problems):
@@ -230,8 +232,11 @@ class Certificate:
         if self.scope.share:
             share += " of its classes"
         if self.kind == "overall":
-            return f"answers where the score is at least {self.threshold:.4f} ({share})", (
-                "its answers"
+            limit = self.thresholds[0].novelty
+            strange = "" if limit is None else f" and the novelty at most {limit:.4f}"
+            return (
+                f"answers where the score is at least {self.threshold:.4f}{strange} ({share})",
+                "its answers",
             )
         answered = [row for row in self.thresholds if row.value is not None]
         return (
@@ -252,10 +257,24 @@ class Certificate:
 def _fields(kind: type, plain: Any, what: str) -> dict[str, Any]:
     """Return the fields of a dataclass from a JSON object that has all of them and no other."""
     names = {item.name for item in dataclasses.fields(kind)}
-    if not isinstance(plain, Mapping) or set(plain) != names:
-        given = sorted(map(str, plain)) if isinstance(plain, Mapping) else plain
-        raise ValueError(f"{what} must have the fields {', '.join(sorted(names))}, got {given}")
-    return dict(plain)
+    given = cast("dict[str, Any]", plain) if isinstance(plain, dict) else {}
+    if set(given) != names:
+        expected = ", ".join(sorted(names))
+        raise ValueError(f"{what} must have the fields {expected}, got {list(given) or plain!r}")
+    return dict(given)
+
+
+def _list(fields: dict[str, Any], name: str) -> list[Any]:
+    """Return a field that must be a list."""
+    values: Any = fields[name]
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"its certificate has the {name} {values!r}, expected a list")
+    items: list[Any] = [*values]
+    return items
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _is_number(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..abstention import Certificate, Scope, certify
+from ..abstention import Certificate, Scope, Threshold, certify
 from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
 from ..metrics.predictions import Prediction
@@ -96,19 +97,32 @@ def warn_dropped(made_for: str, stacklevel: int) -> None:
     )
 
 
-def certified(certificate: Certificate, classes: Sequence[str], predicted: Tensor) -> Tensor:
-    """Return the lowest confidence that is answered for each predicted class.
+def accepted(
+    certificate: Certificate,
+    classes: Sequence[str],
+    confidence: Tensor,
+    predicted: Tensor,
+    novelty: Tensor | None = None,
+) -> Tensor:
+    """Return which samples a certificate answers: sure enough and, if it says so, not too strange.
 
-    It is one number for all in an overall certificate. Classes without a threshold, and the unknown
-    class, are never answered.
+    Classes without a threshold, and the unknown class, are never answered.
     """
-    if certificate.kind == "overall":
-        return torch.tensor(certificate.threshold, device=predicted.device)
-    rows = {row.name: row.value for row in certificate.thresholds}
-    values = [rows.get(name) for name in classes]
-    never = torch.inf
-    lowest = torch.tensor([never if value is None else value for value in [*values, None]])
-    return lowest.to(predicted.device)[predicted]
+    if certificate.kind == "group":
+        raise ValueError(
+            "this certificate has a threshold for each group, and a predictor knows no groups: "
+            "certify it again"
+        )
+    rows = {row.name: row for row in certificate.thresholds}
+    by_class = [rows.get("" if certificate.kind == "overall" else name) for name in classes]
+    values = [None if row is None else row.value for row in by_class]
+    lowest = torch.tensor([math.inf if value is None else value for value in [*values, None]])
+    answered = confidence >= lowest.to(predicted.device)[predicted]
+    limits = [None if row is None else row.novelty for row in by_class]
+    if novelty is None or limits == [None] * len(limits):
+        return answered
+    highest = torch.tensor([math.inf if limit is None else limit for limit in [*limits, None]])
+    return answered & (novelty <= highest.to(predicted.device)[predicted])
 
 
 @contextmanager
@@ -131,23 +145,29 @@ def certify_predictions(
     *,
     thresholds: Sequence[float] | None = None,
     strangers: Prediction | None = None,
-    share: float = 0.0,
+    share: float | None = None,
     source: str = "",
 ) -> Certificate:
     """Certify a predictor by what it predicts, without a certificate, of labeled samples.
 
-    What it declines on its own is accepted at no threshold. The predictor keeps the certificate.
+    What it declines on its own is accepted at no threshold. With strangers, and a novelty for all,
+    each threshold t also declines a novelty above 1 - t: strangers are told by it, not by the
+    confidence. The predictor keeps the certificate.
     """
+    by_novelty = (
+        strangers is not None and strangers.novelty is not None and known.novelty is not None
+    )
     predicted = torch.as_tensor(known.predicted)
     numbers = open_labels(labels, len(known), len(predictor.classes), predictor.classes)
     true_class = as_tensor(numbers, "labels").to(predicted.device)
     certificate = certify(
-        scores(known),
+        scores(known, by_novelty),
         predicted == true_class,
         risk,
         delta,
         thresholds=thresholds,
-        **({} if strangers is None else {"strangers": scores(strangers), "share": share}),
+        strangers=None if strangers is None else scores(strangers, by_novelty),
+        share=share,
     )
     is_image = predictor.about.preparation is not None
     scope = Scope(
@@ -156,10 +176,7 @@ def certify_predictions(
         certificate.scope.share,
         source if strangers is not None else "",
     )
-    rows = tuple(
-        dataclasses.replace(row, value=row.value if row.value is None else rounded_up(row.value))
-        for row in certificate.thresholds
-    )
+    rows = tuple(_single_precision(row, by_novelty) for row in certificate.thresholds)
     certificate = dataclasses.replace(
         certificate, scope=scope, thresholds=rows, model=identity(predictor)
     )
@@ -167,10 +184,23 @@ def certify_predictions(
     return certificate
 
 
-def scores(prediction: Prediction) -> Tensor:
-    """Return the confidence of each sample, 0 where the predictor itself declines."""
-    confidence = torch.as_tensor(prediction.confidence)
-    return confidence * torch.as_tensor(prediction.answered)
+def scores(prediction: Prediction, by_novelty: bool = False) -> Tensor:
+    """Return the confidence of each sample, 0 where the predictor itself declines.
+
+    With `by_novelty` it is at most 1 - novelty.
+    """
+    values = torch.as_tensor(prediction.confidence).double()
+    if by_novelty:
+        values = values.minimum(1 - torch.as_tensor(prediction.novelty).double())
+    return values.clamp_min(0) * torch.as_tensor(prediction.answered)
+
+
+def _single_precision(row: Threshold, by_novelty: bool) -> Threshold:
+    """Return a threshold in the precision of what it is compared with."""
+    if row.value is None:
+        return row
+    limit = -rounded_up(row.value - 1) if by_novelty else None
+    return dataclasses.replace(row, value=rounded_up(row.value), novelty=limit)
 
 
 def rounded_up(threshold: float) -> float:

@@ -16,7 +16,7 @@ from ..arrays.open import ArrayLike, as_tensor
 from ..contracts import Inputs, image_hash
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
 from ..scaling import Scaler
-from .certifying import certified, certify_predictions, drop, uncertified, valid_certificate
+from .certifying import accepted, certify_predictions, drop, uncertified, valid_certificate
 from .description import Description
 from .file_format import MODEL_FILE, Weights, tensors_of, write_file
 from .scalers import MissingScaler, describe_all
@@ -131,12 +131,14 @@ class Predictor(nn.Module):
         # A Scaler of ours looks at what it is called on, which an exported program cannot.
         return scaler.transform(logits) if isinstance(scaler, Scaler) else scaler(logits)
 
-    def answered(self, confidence: Tensor, predicted: Tensor) -> Tensor:
-        """Return which samples are answered: a known class, and confidence above the threshold."""
+    def answered(
+        self, confidence: Tensor, predicted: Tensor, novelty: Tensor | None = None
+    ) -> Tensor:
+        """Return which samples are answered: a known class, not too strange, confident enough."""
         known = predicted < len(self.classes)
         if self.certificate is None:
             return known
-        return known & (confidence >= certified(self.certificate, self.classes, predicted))
+        return known & accepted(self.certificate, self.classes, confidence, predicted, novelty)
 
     @torch.no_grad()
     def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
@@ -179,7 +181,7 @@ class Predictor(nn.Module):
         logits: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
         strangers: Inputs | ArrayLike | None = None,
-        share: float = 0.0,
+        share: float | None = None,
         strangers_from: str = "",
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
