@@ -49,7 +49,7 @@ def mixture_probability(
     makes it safer. Otherwise all events are counted in units of the larger size, of which there
     are then fewer with the same sum, so that the sum varies more than it really does:
     P(unit Gamma(sum / unit + 1) > odds Gamma(correct)) with odds = risk / (1 - risk).
-    benchmarks/strangers_certified.py computes its true level.
+    benchmarks/certificates.py computes its true level.
 
     >>> from socrates.abstention.search import few_errors_probability
     >>> exact = few_errors_probability(3, 150, 0.05)
@@ -71,9 +71,9 @@ def mixture_probability(
     return min(1.0, max(LEAST_PROBABILITY, 1 - float(np.exp(log_terms).sum())))
 
 
-def mixture_shares(grid: Array, num_known: int, risk: float, delta: float) -> Array:
+def mixture_shares(grid: Array, num_known: int, weight: float, risk: float, delta: float) -> Array:
     """Return the share of delta that starts at each threshold of a grid from strict to lax."""
-    needed = math.log(delta / 3) / math.log1p(-risk)
+    needed = max(1.0, weight) * math.log(delta / 3) / math.log1p(-risk)
     starts = [*STARTS_AT.items()]
     for times, share in STARTS_TIMES_NEEDED.items():
         starts.append((1 - min(0.9, times * needed / num_known), share))

@@ -81,7 +81,8 @@ def certify(
     else:
         grid, shares = _grid(len(top), risk, delta)
         if len(others):
-            shares = mixture_shares(grid, len(top), risk, delta)
+            weight = weight_of_strangers(share or 0.0, len(top), len(others))
+            shares = mixture_shares(grid, len(top), weight, risk, delta)
     counts = _Counts.of(grid, top, others)
     share = share or 0.0
     passed = _laxest_passed(counts.probabilities(risk, share), shares * delta)

@@ -16,6 +16,7 @@ from ..files import replace_text, replacing
 from ..metrics import METRICS, Metric, Prediction
 from ..records import Run
 from ..scaling import SCALERS
+from .certifying import NO_PROMISE
 from .predictor import Predictor
 
 PICTURE = "reliability.png"
@@ -136,7 +137,7 @@ def card_text(
         module = predictor.scalers[about.scaler]
         title = SCALERS[about.scaler].title
         scaler = f"{as_text(title)}, {as_text(module)}, fitted on validation data"
-    certificate = "none; `answered` is true for every known class"
+    certificate = NO_PROMISE
     if about.certificate:
         certificate = as_text(about.certificate)
     reading = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -9,7 +10,8 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,7 +21,7 @@ from ..abstention import Certificate, Scope, Threshold, certify
 from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
 from ..metrics.predictions import Prediction
-from .file_format import contents
+from .file_format import contents, model_file, read_file, tensors_of
 
 if TYPE_CHECKING:
     from .predictor import Predictor
@@ -119,8 +121,10 @@ def accepted(
     lowest = torch.tensor([math.inf if value is None else value for value in [*values, None]])
     answered = confidence >= lowest.to(predicted.device)[predicted]
     limits = [None if row is None else row.novelty for row in by_class]
-    if novelty is None or limits == [None] * len(limits):
+    if limits == [None] * len(limits):
         return answered
+    if novelty is None:  # not measured, so not known to be familiar
+        return torch.zeros_like(answered)
     highest = torch.tensor([math.inf if limit is None else limit for limit in [*limits, None]])
     return answered & (novelty <= highest.to(predicted.device)[predicted])
 
@@ -215,6 +219,21 @@ def rounded_up(threshold: float) -> float:
     return float(nearest)
 
 
-def in_words(certificate: Certificate | None) -> Any:
-    """Return a certificate, or that nothing is promised."""
-    return certificate or NO_PROMISE
+def keep_with_model(predictor: Predictor, path: Path) -> Path | None:
+    """Write the certificate into the file of the model it was made for, and return its path.
+
+    If the file holds another model, or one with another scaler or reading, nothing is written.
+    """
+    from .loading import load
+
+    file = model_file(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kept = load(file, model=copy.deepcopy(predictor.model))
+    certificate = predictor.certificate
+    if certificate is None or certificate.model != identity(kept):
+        return None
+    kept.about = dataclasses.replace(kept.about, certificate=certificate)
+    weights = tensors_of("model", read_file(file)[1]).values()
+    is_half = any(value.dtype == torch.float16 for value in weights)
+    return kept.save(file, weights="half" if is_half else "full")
