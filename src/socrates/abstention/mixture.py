@@ -22,7 +22,7 @@ FEWEST_STRANGERS = 60
 LEAST_PROBABILITY = 1e-12  # below it, rounding decides
 # Chains of tests start where this many times the samples that a certificate needs would be
 # answered, if the scores of known samples were uniformly distributed, as 1 - novelty is.
-STARTS_TIMES_NEEDED = {1.1: 0.25, 1.5: 0.6}
+STARTS_TIMES_NEEDED = {1.1: 0.2, 1.5: 0.5, 4.0: 0.15}
 # Others start at these scores, for confidences that are mostly close to 1.
 STARTS_AT = {0.999: 0.05, 0.99: 0.1}
 
@@ -76,7 +76,8 @@ def mixture_shares(grid: Array, num_known: int, weight: float, risk: float, delt
     needed = max(1.0, weight) * math.log(delta / 3) / math.log1p(-risk)
     starts = [*STARTS_AT.items()]
     for times, share in STARTS_TIMES_NEEDED.items():
-        starts.append((1 - min(0.9, times * needed / num_known), share))
+        most = max(0.5, 1.5 * needed / num_known)
+        starts.append((1 - min(0.9, most, times * needed / num_known), share))
     shares = np.zeros(len(grid))
     for score, share in starts:
         shares[np.abs(grid - score).argmin()] += share
