@@ -29,6 +29,9 @@ class Threshold:
         num_strangers: number of strangers among those that certified it, beside `num_samples`.
         num_strangers_accepted: number of strangers that are answered; each such answer is wrong.
         novelty: highest novelty that is answered; None where the score alone decides.
+
+    >>> Threshold(0.9, num_samples=200, num_accepted=150, num_errors=3, name="cat").coverage
+    0.75
     """
 
     value: float | None
