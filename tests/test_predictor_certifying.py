@@ -15,7 +15,7 @@ import socrates
 from socrates import models
 from socrates.abstention import Certificate, Scope, Threshold
 from socrates.predictor import Description, Predictor, Preparation
-from socrates.predictor.certifying import identity
+from socrates.predictor.certifying import certify_predictions, identity
 from socrates.predictor.export import _metadata
 from socrates.scaling import TemperatureScaling
 
@@ -152,3 +152,28 @@ def test_thresholds_of_classes_are_those_of_the_predicted_class() -> None:
     predicted = torch.tensor([0, 0, 1, 2, 2, 3])
     answered = predictor.answered(confidence, predicted)
     assert answered.tolist() == [True, False, False, True, False, False]
+
+
+def test_with_strangers_a_threshold_limits_the_novelty_too() -> None:
+    predictor = make()
+    random = torch.Generator().manual_seed(0)
+    prediction = predictor.predict(images(300))
+    familiar = torch.rand(210, generator=random)
+    known = replace(prediction.take(slice(0, 210)), confidence=torch.ones(210), novelty=familiar)
+    others = replace(
+        prediction.take(slice(210, 300)),
+        confidence=torch.ones(90),  # they look as sure as the known ones
+        novelty=0.8 + 0.2 * torch.rand(90, generator=random),
+    )
+    certificate = certify_predictions(
+        predictor, known, known.predicted, 0.05, strangers=others, share=0.3, source="others"
+    )
+    (row,) = certificate.thresholds
+    assert row.value is not None
+    assert row.novelty == pytest.approx(1 - row.value, abs=1e-6)
+    assert 0.6 < row.novelty < 0.85
+    answered = predictor.answered(torch.ones(210), torch.as_tensor(known.predicted), familiar)
+    assert int(answered.sum()) == row.num_accepted
+    assert certificate.scope.share == 0.3
+    unmeasured = predictor.answered(torch.ones(210), torch.as_tensor(known.predicted))
+    assert not unmeasured.any()
