@@ -15,7 +15,8 @@ from PIL import Image
 from torch import nn
 
 from socrates.contracts import Preparation
-from socrates.engine.predict import find_images, labelled_logits, predict_files, read_image, writing
+from socrates.engine.certify import labelled_logits
+from socrates.engine.predict import find_images, predict_files, read_image, writing
 from socrates.predictor import Description, Predictor
 
 CLASSES = ("dark", "bright")
@@ -180,7 +181,7 @@ def test_only_new_labelled_images_certify(tmp_path: Path) -> None:
     brighter = [(read_image(files[row], ours.about) // 2 * 2) + 1 for row in (4, 6)]
     ours.seen = ours.thumbnails(torch.stack(brighter[:1]))
     with pytest.warns(UserWarning, match=r"\b1 of 60 (.|\n)*dark.4\.png"):
-        logits, labels = labelled_logits(ours, tmp_path / "labelled")
+        logits, labels, _ = labelled_logits(ours, tmp_path / "labelled")
     assert labels.bincount().tolist() == [29, 30]
     assert len(logits) == 59
     ours.seen = ours.thumbnails(torch.stack(brighter))

@@ -159,7 +159,7 @@ def test_files_give_what_their_pixels_give(
         ),
         (
             ["--risk", "0.1"],
-            "has no certificate: train it with --certify 0.1, or pass --calibrate FOLDER",
+            "model.safetensors FOLDER --risk 0.1 makes one",
         ),
         (["--calibrate", "x"], "--calibrate needs --risk"),
     ],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from .certify_options import Certify
 from .options import (
     UNSET,
     ManyRuns,
@@ -165,8 +166,7 @@ class Predict(ModelOptions):
     out: OptionalPath = None
     # Answer only where a certificate guarantees that at most this share of the answers is wrong.
     risk: OptionalFloat = None
-    # Labeled images for the certificate, in one sub-folder per class. They must be new to the
-    # model: not used to train it, to choose its epoch or to fit its scaler.
+    # Labeled images for the certificate, as for `socrates certify`; it is kept with the model.
     calibrate: OptionalPath = None
     # Probability, over the labeled images, that the certificate does not hold.
     delta: float = 0.1
@@ -387,6 +387,7 @@ def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], N
 COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "quickstart": command(Quickstart, "report", "run_quickstart"),
     "train": command(Train, "runs", "run_train"),
+    "certify": command(Certify, "certify", "run_certify"),
     "predict": command(Predict, "use", "run_predict"),
     "export": command(Export, "use", "run_export"),
     "audit": command(AuditOptions, "audit", "run_audit"),

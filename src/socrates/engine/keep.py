@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import socrates
-from socrates.abstention import fewest_samples
+from socrates.abstention.search import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset

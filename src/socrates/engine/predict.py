@@ -17,18 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from socrates.data.folder import class_names, image_files, list_images
+from socrates.data.folder import image_files
 from socrates.data.image import image_tensor
 from socrates.data.unreadable import (
     SUFFIXES,
     UNSUPPORTED,
     UnreadableImage,
-    describe,
     unsupported,
 )
 from socrates.experiment import check_whole
 from socrates.files import check_output, clear_beside, no_formula, replacing
-from socrates.predictor import BATCH, NOT_NEW, Description, Predictor, new_rows
+from socrates.predictor import BATCH, Description, Predictor
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
@@ -260,62 +259,3 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in names])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
-
-
-def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return logits, labels and, if it is measured, novelty of a folder of one folder per class.
-
-    Its images must be new to the model: a few that are not are left out, more are refused.
-    """
-    if not folder.is_dir():
-        raise ValueError(
-            f"{folder} is not a folder: expected labeled images, one sub-folder per class"
-        )
-    names = class_names(folder)
-    if not names or set(names) - set(predictor.classes):
-        raise ValueError(
-            f"{folder} has the sub-folders {names}, expected some of the model's classes "
-            f"{predictor.classes}"
-        )
-    refuse_training_folder(folder, str(predictor.about.facts.get("dataset", "")))
-    left_out: list[Path] = []
-    files, positions = list_images(folder, names, left_out)
-    labels_of_folders = [predictor.classes.index(name) for name in names]
-    label_of = {
-        file: labels_of_folders[position] for file, position in zip(files, positions, strict=True)
-    }
-    unreadable = {path: unsupported(path) for path in left_out}
-    logits: list[Tensor] = []
-    labels: list[int] = []
-    pictures: list[Tensor] = []
-    names_of_files: list[str] = []
-    novelty: list[Tensor] = []
-    for paths, images in batches(files.tolist(), predictor.about, unreadable):
-        pictures.append(predictor.thumbnails(images))
-        names_of_files += [printable(path) for path in paths]
-        outputs, strangeness = predictor.measure(images, len(images))
-        logits.append(outputs)
-        if strangeness is not None:
-            novelty.append(strangeness)
-        labels += [label_of[path] for path in paths]
-    if unreadable:
-        raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    rows = new_rows(torch.cat(pictures), predictor.seen, names_of_files)
-    place = rows.to(logits[0].device)
-    strange = torch.cat(novelty)[place] if novelty else None
-    return torch.cat(logits)[place], torch.tensor(labels)[rows], strange
-
-
-def refuse_training_folder(folder: Path, dataset: str) -> None:
-    """Refuse a folder that trained the model, chose its epoch or fitted its scaler.
-
-    Its test folder did none of these.
-    """
-    kind, _, path = dataset.partition(":")
-    if kind != "folder":
-        return
-    place = folder.resolve()
-    trained = Path(path).expanduser().resolve()
-    is_test = (trained / "train").is_dir() and place.is_relative_to(trained / "test")
-    if place.is_relative_to(trained) and not is_test:
-        raise ValueError(f"{folder} belongs to the images that {NOT_NEW}")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..abstention import Certificate, certify
-from ..arrays.content import open_labels
-from ..arrays.open import ArrayLike, as_tensor
+from ..abstention import Certificate
+from ..arrays.open import ArrayLike, as_numpy, as_tensor
 from ..contracts import Inputs
 from ..data.image import fitted
 from ..data.thumbnail import SIDE, thumbnails
@@ -22,8 +19,9 @@ from ..metrics.predictions import READINGS, Prediction, Reading, predict, probab
 from ..novelty import NoveltyScore
 from ..novelty import describe as describe_novelty
 from ..scaling import Scaler
+from .certifying import accepted, certify_predictions, drop, uncertified, valid_certificate
 from .description import Description
-from .file_format import MODEL_FILE, Weights, write_file
+from .file_format import MODEL_FILE, Weights, tensors_of, write_file
 from .inputs import Picture, as_pictures, read_pictures
 from .scalers import MissingScaler, describe_all
 from .seen import new_rows
@@ -34,10 +32,9 @@ from .strangeness import (
     logits_and_novelty,
     novelty_of_logits,
 )
+from .weights import device_of, dtype_of, half
 
 BATCH = 256
-DROPPED = "the certificate was made for another scaler or reading, and is dropped"
-DROPPED_LIMIT = "the certificate was made for another limit of novelty, and is dropped"
 
 
 class Predictor(nn.Module):
@@ -124,11 +121,8 @@ class Predictor(nn.Module):
             raise ValueError(f"reading must be one of {', '.join(READINGS)}, got {reading!r}")
         reading = reading if self.about.unknown_class else None
         if (scaler, reading) != (self.about.scaler, self.about.reading):
-            if self.certificate is not None:
-                warnings.warn(DROPPED, stacklevel=2)
-            self.about = dataclasses.replace(
-                self.about, scaler=scaler, reading=reading, certificate=None
-            )
+            drop(self, "another scaler or reading")
+            self.about = dataclasses.replace(self.about, scaler=scaler, reading=reading)
 
     def decline_above(self, strange: float) -> None:
         """Decline inputs whose novelty is above this share from now on; 1 declines none.
@@ -136,11 +130,9 @@ class Predictor(nn.Module):
         A certificate for another limit does not hold, and is dropped with a warning.
         """
         strange = check_limit(strange)
-        if strange == self.about.strange:
-            return
-        if self.certificate is not None:
-            warnings.warn(DROPPED_LIMIT, stacklevel=2)
-        self.about = dataclasses.replace(self.about, strange=strange, certificate=None)
+        if strange != self.about.strange:
+            drop(self, "another limit of novelty")
+            self.about = dataclasses.replace(self.about, strange=strange)
 
     def forward(self, inputs: Inputs) -> Tensor:
         return self.read(self.model(self.prepare(inputs)))
@@ -184,7 +176,7 @@ class Predictor(nn.Module):
         known = known & is_familiar(novelty, self.about.strange, confidence)
         if self.certificate is None:
             return known
-        return known & (confidence >= self.certificate.threshold)
+        return known & accepted(self.certificate, self.classes, confidence, predicted, novelty)
 
     @torch.no_grad()
     def logits(
@@ -268,6 +260,9 @@ class Predictor(nn.Module):
         logits: ArrayLike | None = None,
         novelty: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
+        strangers: Inputs | ArrayLike | None = None,
+        share: float | None = None,
+        strangers_from: str = "",
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
@@ -276,37 +271,33 @@ class Predictor(nn.Module):
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
         the model remembers: up to 2% that look like one of them are left out with a warning, more
-        are refused. Logits are taken on trust. See `socrates.abstention.certify`.
+        are refused. Logits are taken on trust. With `strangers`, inputs of none of the classes, the
+        promise holds for any share of strangers like them up to `share`; `strangers_from` names
+        them in the certificate. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        if logits is None:
-            samples, labels = self._new_samples(inputs, labels)
-            result = self.predict(samples)
-        else:
-            result = self.prediction(logits, novelty)
-        confidence = torch.as_tensor(result.confidence)
-        predicted = torch.as_tensor(result.predicted)
-        numbers = open_labels(labels, len(result), len(self.classes), self.classes)
-        true_class = as_tensor(numbers, "labels").to(predicted.device)
-        # What is declined at any threshold is no answer that could be wrong.
-        strangeness = None if result.novelty is None else torch.as_tensor(result.novelty)
-        may_answer = is_familiar(strangeness, self.about.strange, confidence)
-        may_answer = may_answer & (predicted < len(self.classes))
-        if not bool(may_answer.any()):
-            raise ValueError("nothing can be certified: every sample is declined as it is")
-        correct = (predicted == true_class)[may_answer]
-        certificate = certify(confidence[may_answer], correct, risk, delta, thresholds=thresholds)
-        certificate = dataclasses.replace(
-            certificate,
-            threshold=single_precision(certificate.threshold),
-            coverage=certificate.num_accepted / len(result),
+        with uncertified(self):
+            if logits is None:
+                samples, labels = self._new_samples(inputs, labels)
+                known = self.predict(samples)
+            else:
+                known = self.prediction(logits, novelty)
+            others = None if strangers is None else self.predict(strangers)
+        return certify_predictions(
+            self,
+            known,
+            labels,
+            risk,
+            delta,
+            thresholds=thresholds,
+            strangers=others,
+            share=share,
+            source=strangers_from,
         )
-        self.about = dataclasses.replace(self.about, certificate=certificate)
-        return certificate
 
     def _new_samples(self, inputs: Any, labels: ArrayLike) -> tuple[Inputs, ArrayLike]:
         """Return inputs and labels without images that training or validation had."""
@@ -317,7 +308,7 @@ class Predictor(nn.Module):
         rows = new_rows(self.thumbnails(samples), self.seen, names)
         if len(rows) == len(samples):
             return samples, labels
-        return samples[rows], np.asarray(labels)[rows.numpy()]
+        return samples[rows], as_numpy(labels, "labels")[rows.numpy()]
 
     def thumbnails(self, images: Tensor) -> Tensor:
         """Return thumbnails of images of any size, by which those of training are recognized."""
@@ -352,8 +343,12 @@ class Predictor(nn.Module):
             state = self.novelty.state_dict()
             tensors |= {f"novelty.{key}": value for key, value in state.items()}
         if weights == "half":
-            tensors = {key: _half(key, value) for key, value in tensors.items()}
-        about = dataclasses.replace(self.about, scalers=describe_all(self.scalers))
+            tensors = {key: half(key, value) for key, value in tensors.items()}
+        about = dataclasses.replace(
+            self.about,
+            scalers=describe_all(self.scalers),
+            certificate=valid_certificate(self, tensors_of("model", tensors)),
+        )
         write_file(file, about, tensors)
         return file
 
@@ -368,6 +363,14 @@ class Predictor(nn.Module):
 
         return HubPredictor(self, run=run).push_to_hub(repo_id, **options)
 
+    def _apply(self, *arguments: Any, **options: Any) -> Predictor:
+        """Move or convert all tensors; in another precision, a certificate does not hold."""
+        precision = dtype_of(self.model)
+        super()._apply(*arguments, **options)
+        if dtype_of(self.model) != precision:
+            drop(self, "another precision")
+        return self
+
     def _check_images(self, images: Tensor) -> None:
         channels = self.about.image_shape[0]
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != channels:
@@ -381,35 +384,3 @@ class Predictor(nn.Module):
         about = self.about
         text = f"{len(about.classes)} classes, scaler={about.scaler!r}, reading={about.reading!r}"
         return f"{text}, {self.certificate}" if self.certificate else text
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return the device of a model's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-
-
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """Return the precision of a model's parameters, the usual one if it has none."""
-    dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
-    return next(dtypes, torch.get_default_dtype())
-
-
-def single_precision(threshold: float) -> float:
-    """Round a threshold up to single precision, which confidences have.
-
-    >>> single_precision(0.5), single_precision(0.9) >= 0.9
-    (0.5, True)
-    """
-    nearest = np.float32(threshold)
-    if float(nearest) < threshold:
-        nearest = np.nextafter(nearest, np.float32(np.inf))
-    return float(nearest)
-
-
-def _half(key: str, value: Tensor) -> Tensor:
-    """Return weights of the model in half precision, and all else as it is."""
-    if not key.startswith("model.") or not value.is_floating_point():
-        return value
-    if not bool(torch.isfinite(value.half()).all() | ~torch.isfinite(value).all()):
-        raise ValueError(f"{key} has weights beyond what half precision holds: keep them in full")
-    return value.half()
