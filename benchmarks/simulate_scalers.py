@@ -36,7 +36,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs" / "audit.md"
 NUM_CLASSES = 4
 NUM_FRESH = 20_000
 CHUNK = 50  # draws, the work of a process at a time
-CELLS = [(1.0, 60), (1.0, 300), (1.3, 300), (1.3, 1000), (1.0, 1000), (2.0, 60)]  # T and rows
+CELLS = [(1.0, 300), (1.3, 300), (1.0, 60), (1.3, 1000), (1.0, 1000), (2.0, 60)]  # T and rows
 HEADS = (
     "T", "rows", "recommended", "mean change of the NLL of fresh rows", "largest", "rose", "which",
 )  # fmt: skip
