@@ -201,8 +201,7 @@ def _headline(case: Case, families: Families) -> str:
     if case == "losers":
         worse = [row.label for row in rows if row.standing == "worse"]
         if len(worse) <= 2 and sum(len(name.split()) for name in worse) <= 4:
-            verb = "is" if len(worse) == 1 else "are"
-            return f"Not {listed(worse, 'or')}: {verb} surely worse calibrated."
+            return f"Not {listed(worse, 'or')}: surely worse calibrated."
         return f"Leave out {len(worse)} of {len(rows)}: surely worse calibrated."
     if _accuracy_differs(families):
         return "Choose by accuracy: calibration shows no winner."
