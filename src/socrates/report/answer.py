@@ -325,8 +325,8 @@ def _tuned(rows: Sequence[AnswerRow], rule: str) -> tuple[AnswerRow | None, str,
         chosen,
         f"Use {chosen.label}: chosen on validation.",
         (
-            f"Of {len(rows)} variants it is the nearest to no error and no ECE on validation data, "
-            f"by {pareto.rule_of(rule).words} (error {score.error:.1f}%, ECE {score.ece:.1f}%).",
+            f"Of {len(rows)} variants it is the best on validation data by "
+            f"{pareto.rule_of(rule).words} (error {score.error:.1f}%, ECE {score.ece:.1f}%).",
             f"On test data it measures an ECE of {chosen.trained.mean:.1f}% and an accuracy of "
             f"{chosen.accuracy.mean:.1f}%.",
         ),
