@@ -41,6 +41,7 @@ LAYERS = {
     "records": {"data", "experiment", "files", "metrics"},
     # records and report only for the card and the Hub, which nothing else here imports
     "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "scaling"}
+    | {"data"}  # image.py and thumbnail.py
     | {"plots", "records", "report"},  # for the card
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},

@@ -23,8 +23,8 @@ from socrates import data, scaling
 from socrates.audit.predictions import open_predictions
 from socrates.data.download import extract
 from socrates.data.food101 import read_part
+from socrates.data.image import as_rgb, opened
 from socrates.data.official import read_idx, read_mat, read_records
-from socrates.data.streamed import as_rgb, opened
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.predictor import load

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..files import replacing
-from .predictor import Predictor, device_of, resized
+from .predictor import Predictor, device_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -50,9 +50,9 @@ class Program(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         predictor = self.predictor
-        # Resized even where the size is right, which changes nothing: the program must not depend
+        # Fitted even where the size is right, which changes nothing: the program must not depend
         # on the size.
-        prepared = predictor.normalized(resized(images, predictor.about.image_shape[1:]))
+        prepared = predictor.normalized(predictor.fitted(images))
         probs = predictor.read(predictor.model(prepared))
         confidence, predicted = probs.max(dim=1)
         return probs, predicted, confidence, predictor.answered(confidence, predicted)

@@ -20,6 +20,7 @@ from .description import Description
 from .file_format import model_file, read_file, tensors_of
 from .predictor import DROPPED, Predictor
 from .scalers import MissingScaler, build
+from .seen import known_thumbnails
 
 
 def load(
@@ -59,7 +60,7 @@ def load(
         scalers = build(about.scalers, tensors_of("scalers", tensors))
     about = _without_missing(about, scalers, scaler, file)
     with _one_line_errors(file):
-        predictor = Predictor(module, about, scalers, tensors.get("seen"))
+        predictor = Predictor(module, about, scalers, known_thumbnails(tensors))
     for missing in predictor.missing_scalers.values():
         warnings.warn(
             f"{file} is loaded without one of its scalers: {missing.reason}", stacklevel=2

@@ -11,33 +11,31 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..abstention import Certificate, certify
 from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
-from ..contracts import Inputs, image_hash
+from ..contracts import Inputs
+from ..data.image import fitted
+from ..data.thumbnail import SIDE, thumbnails
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
 from ..scaling import Scaler
 from .description import Description
 from .file_format import MODEL_FILE, Weights, write_file
+from .inputs import Picture, as_pictures, read_pictures
 from .scalers import MissingScaler, describe_all
+from .seen import new_rows
 
 BATCH = 256
-NOT_NEW = (
-    "trained the model, chose its epoch or fitted its scaler: only images that are new to "
-    "it can certify"
-)
-
 DROPPED = "the certificate was made for another scaler or reading, and is dropped"
 
 
 class Predictor(nn.Module):
     """Turn inputs into probabilities of the classes (N, C): prepare, model, scaler, reading.
 
-    Images are uint8 (N, channels, height, width) of any height and width: they are resized to what
-    the model was trained on and normalized inside. With the reading "answer" there is a last
-    column, for unknown.
+    Images are uint8 (N, channels, height, width) of any height and width: their centers are resized
+    to what the model was trained on and normalized inside. With the reading "answer" there is a
+    last column, for unknown.
 
     >>> from socrates.contracts import Preparation
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
@@ -66,8 +64,13 @@ class Predictor(nn.Module):
         self.use(about.scaler, about.reading)
         constants = about.preparation.constants() if about.preparation else torch.zeros(2, 1, 1, 1)
         self.register_buffer("constants", constants, persistent=False)
-        # hashes of images that cannot certify
-        self.seen = torch.zeros(0, dtype=torch.int64) if seen is None else seen
+        # Thumbnails (N, 64) of images that cannot certify.
+        self.seen = torch.zeros(0, SIDE * SIDE, dtype=torch.uint8) if seen is None else seen
+        if self.seen.dtype != torch.uint8 or self.seen.shape[1:] != (SIDE * SIDE,):
+            raise ValueError(
+                f"seen must be uint8 thumbnails (N, {SIDE * SIDE}), got {self.seen.dtype} "
+                f"{tuple(self.seen.shape)}"
+            )
         self.eval()
 
     @property
@@ -118,8 +121,14 @@ class Predictor(nn.Module):
         if self.about.preparation is None or not isinstance(inputs, Tensor):
             return inputs
         self._check_images(inputs)
-        size = self.about.image_shape[1:]
-        return self.normalized(inputs if inputs.shape[2:] == size else resized(inputs, size))
+        has_size = inputs.shape[2:] == self.about.image_shape[1:]
+        return self.normalized(inputs if has_size else self.fitted(inputs))
+
+    def fitted(self, images: Tensor) -> Tensor:
+        """Return the centers of images, resized to what the model sees, as training does."""
+        preparation = self.about.preparation
+        shrink = preparation is None or preparation.shrink
+        return fitted(images, self.about.image_shape[1:], shrink)
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images from 0 to 255 normalized as in training, in the model's precision."""
@@ -146,7 +155,9 @@ class Predictor(nn.Module):
         return known & (confidence >= self.certificate.threshold)
 
     @torch.no_grad()
-    def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
+    def logits(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Tensor:
         """Return the model's own logits, neither scaled nor read, and leave it in eval mode."""
         self.eval()
         device = device_of(self.model)
@@ -158,8 +169,14 @@ class Predictor(nn.Module):
             raise ValueError("there are no inputs: expected at least one")
         return torch.cat([self.model(self.prepare(batch.to(device))).float() for batch in batches])
 
-    def predict(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Prediction:
-        """Return probabilities, confidence, predicted class and `answered` of the inputs."""
+    def predict(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Prediction:
+        """Return probabilities, confidence, predicted class and `answered` of the inputs.
+
+        Inputs are a tensor or array as in training, or image files and images of Pillow, one or a
+        list of them, of any sizes.
+        """
         return self.prediction(self.logits(inputs, batch_size))
 
     @torch.no_grad()
@@ -178,7 +195,7 @@ class Predictor(nn.Module):
 
     def certify(
         self,
-        inputs: Inputs | ArrayLike | None = None,
+        inputs: Inputs | ArrayLike | Picture | Sequence[Picture] | None = None,
         labels: ArrayLike | None = None,
         *,
         risk: float,
@@ -191,14 +208,19 @@ class Predictor(nn.Module):
         Pass the inputs of labeled samples, or `logits` that this model made of them. Labels are
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
-        the model remembers; logits are taken on trust. See `socrates.abstention.certify`.
+        the model remembers: up to 2% that look like one of them are left out with a warning, more
+        are refused. Logits are taken on trust. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        result = self._predict_new(inputs) if logits is None else self.prediction(logits)
+        if logits is None:
+            samples, labels = self._new_samples(inputs, labels)
+            result = self.predict(samples)
+        else:
+            result = self.prediction(logits)
         confidence = torch.as_tensor(result.confidence)
         predicted = torch.as_tensor(result.predicted)
         numbers = open_labels(labels, len(result), len(self.classes), self.classes)
@@ -212,28 +234,33 @@ class Predictor(nn.Module):
         self.about = dataclasses.replace(self.about, certificate=certificate)
         return certificate
 
-    def _predict_new(self, inputs: Any) -> Prediction:
-        """Predict inputs, and refuse images that training or validation had."""
+    def _new_samples(self, inputs: Any, labels: ArrayLike) -> tuple[Inputs, ArrayLike]:
+        """Return inputs and labels without images that training or validation had."""
         samples = self._open_inputs(inputs)
-        if known := self.seen_rows(samples):
-            raise ValueError(f"image {known[0]} and {len(known) - 1} more {NOT_NEW}")
-        return self.predict(samples)
+        if not isinstance(samples, Tensor) or samples.dtype != torch.uint8 or not len(self.seen):
+            return samples, labels
+        names = [str(getattr(item, "filename", item)) for item in as_pictures(inputs) or ()]
+        rows = new_rows(self.thumbnails(samples), self.seen, names)
+        if len(rows) == len(samples):
+            return samples, labels
+        return samples[rows], np.asarray(labels)[rows.numpy()]
+
+    def thumbnails(self, images: Tensor) -> Tensor:
+        """Return thumbnails of images of any size, by which those of training are recognized."""
+        self._check_images(images)
+        has_size = images.shape[2:] == self.about.image_shape[1:]
+        return thumbnails(images if has_size else self.fitted(images))
 
     def _open_inputs(self, inputs: Any) -> Inputs:
         """Return tensors as they are, and of all else tensors in the model's precision."""
         if isinstance(inputs, Tensor):
             return inputs
+        if (pictures := as_pictures(inputs)) is not None:
+            return read_pictures(pictures, self.about)
         if isinstance(inputs, Mapping):
             return {name: as_tensor(values, name) for name, values in inputs.items()}
         opened = as_tensor(inputs, "inputs")
         return opened.to(dtype_of(self.model)) if opened.is_floating_point() else opened
-
-    def seen_rows(self, inputs: Inputs) -> list[int]:
-        """Return the rows of images, in the size of training, that training or validation had."""
-        if not isinstance(inputs, Tensor) or inputs.dtype != torch.uint8 or not len(self.seen):
-            return []
-        seen = set(self.seen.tolist())
-        return [row for row, image in enumerate(inputs) if image_hash(image.cpu()) in seen]
 
     def save(self, path: Path | str, *, weights: Weights = "full") -> Path:
         """Write everything to one file, or to model.safetensors in a folder; `load` reads both.
@@ -288,11 +315,6 @@ def dtype_of(model: nn.Module) -> torch.dtype:
     """Return the precision of a model's parameters, the usual one if it has none."""
     dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
     return next(dtypes, torch.get_default_dtype())
-
-
-def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return float images of that height and width, as training resizes them."""
-    return F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
 
 
 def single_precision(threshold: float) -> float:
