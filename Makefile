@@ -85,11 +85,12 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/report.py
 
 # The verdicts of reports and audits, and fits of the read-out, on simulated data: the tables of
-# docs/statistics.md, docs/audit.md and docs/scalers.md, in some minutes.
+# docs/statistics.md, docs/audit.md and docs/scalers.md, in some minutes; the scalers take longer.
 simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/simulate_audits.py --write
 	$(BIN)/python benchmarks/simulate_readout.py --first-seed 30000 --write
+	$(BIN)/python benchmarks/simulate_scalers.py --write
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

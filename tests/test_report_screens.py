@@ -412,3 +412,12 @@ def test_several_methods_or_few_variants_are_no_study(study, tmp_path):
 def test_ticks_are_round_and_about_as_many_as_asked():
     assert [text for _, text in Strip(93.1, 96.4).ticks(2)] == ["94", "96"]
     assert len(Strip(0, 7.3).ticks()) == 4
+
+
+def test_what_trained_as_a_plainer_method_is_never_the_first_row(tmp_path, monkeypatch):
+    for name in ("ce", "brier", "ccl_sc"):
+        make_run(tmp_path, experiment(name), test={"ece": {"ccl_sc": 0.01}.get(name, 0.05)})
+    (members,) = members_of(tmp_path).values()
+    assert answers_of({"": members})[""].rows[0].label == "CCL-SC"
+    monkeypatch.setattr("socrates.report.rows.duplicates", lambda members: {"CCL-SC"})
+    assert answers_of({"": members})[""].rows[-1].label == "CCL-SC"

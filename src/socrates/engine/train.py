@@ -32,7 +32,7 @@ from socrates.engine.keep import keep_model, reserve
 from socrates.engine.launch import launched
 from socrates.engine.lock import held
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.ranks import Ranks, devices_and_nodes, follows
+from socrates.engine.ranks import Ranks, devices_and_nodes, follows, unheard
 from socrates.engine.saving import Saving
 from socrates.engine.state import State
 from socrates.engine.strangers import check_name
@@ -94,7 +94,9 @@ def train(
     """
     experiment = resolve(experiment)
     check_name(novelty)
-    tell = to_nobody if follows(devices, num_nodes) else tell
+    follower = follows(devices, num_nodes)
+    if follower:
+        tell = to_nobody
     already = ""
     try:
         run = None if again else finished_run(out, experiment)
@@ -115,7 +117,8 @@ def train(
                 processes,
                 novelty,
             )
-            run = _train(experiment, Path(out), options, tell)
+            with unheard() if follower else contextlib.nullcontext():
+                run = _train(experiment, Path(out), options, tell)
         tell(Finished(experiment, run, already))
     finally:
         tell(Closed())
