@@ -10,14 +10,15 @@ import numpy as np
 from socrates.arrays.open import Array
 
 from .class_names import alphabetical
-from .faults import FAULTS, OTHER_LABEL
+from .faults import FAULTS, NEGATIVE, OTHER_LABEL, RANGE, SUM
 from .layout import Layout
 from .measure import Measurement
 from .predictions import PredictionFile
+from .read.columns import FEW_ODD, FEW_PERCENT
 
-FEW_PERCENT = 0.03  # of the labels may be none of the classes
 FAR_BETTER = 0.2  # of the accuracy
 BETTER = 0.1  # where this reading is no better than chance
+MANY_ROWS = 20  # that chance does not sort
 SOME_ROWS = 20_000
 SURE = 0.001  # the largest p-value of a sign test
 
@@ -32,6 +33,8 @@ def refuse_misunderstood(file: PredictionFile, total: Measurement) -> None:
     _refuse_other_score(file, total)
     _refuse_mostly_bad(file, total)
     _refuse_other_labels(file, total)
+    _refuse_other_values(file, total)
+    _refuse_sorted(file, total)
     _refuse_beaten(file, total)
 
 
@@ -106,6 +109,42 @@ def _refuse_other_labels(file: PredictionFile, total: Measurement) -> None:
         f"such as {labels}: pass the names of the classes in the order of the columns, "
         "classes=['FIRST', 'SECOND'], or name the columns, columns=['FIRST', 'SECOND']"
     )
+
+
+def _refuse_other_values(file: PredictionFile, total: Measurement) -> None:
+    """Raise if more than a few percent of the rows are numbers, but no probabilities."""
+    reasons = total.bad.reasons
+    fault = max((SUM, NEGATIVE, RANGE), key=reasons.__getitem__)
+    if reasons[fault] <= max(FEW_ODD, FEW_PERCENT * total.num_read):
+        return
+    line, reason = total.bad.first[0]
+    advice = "write more digits, or divide each row by its sum" if fault == SUM else FAULTS[fault]
+    raise ValueError(
+        f"{reasons[fault]} of {total.num_read} rows of {file.path} are no probabilities, read as "
+        f"{file.layout.words}: each {fault} (the first bad row, {total.bad.unit} {line}, "
+        f"{reason}), so what is left would be of another kind: {advice}"
+    )
+
+
+def _refuse_sorted(file: PredictionFile, total: Measurement) -> None:
+    """Raise if the values of each row fall from the first to the last, far from calibrated.
+
+    A model of a common first class may always believe in it, but then it is about as often right.
+    """
+    layout = file.layout
+    count = len(layout.classes)
+    is_named = layout.has_named_classes or not layout.names.are_numbers
+    if layout.kind == "confidence" or is_named or count < 3 or total.num_rows < MANY_ROWS:
+        return
+    parts = total.reservoir.kept
+    if not all((np.diff(part.values[:, :count], axis=1) <= 0).all() for part in parts):
+        return
+    if total.meter.compute()["ece"] > BETTER:
+        raise ValueError(
+            f"the values of each row of {file.path} fall from the first class to the last, read "
+            f"as {layout.words}: were they sorted, as topk and sort return them? Write them in the "
+            f"order of the classes; if they are, name these, classes={[*layout.classes[:3]]}"
+        )
 
 
 def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
