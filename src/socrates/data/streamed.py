@@ -45,6 +45,8 @@ def opened(path: Path) -> Iterator[Image]:
         raise DataNotFound(
             f"{path} is missing: it was there when the images were listed"
         ) from error
+    except MemoryError:
+        raise  # the file may be good
     except Exception as error:  # decoders raise many kinds for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
         words = f"{path}: not a readable image ({reason}): replace or remove the file"
