@@ -184,7 +184,7 @@ def read_labels(path: Path, columns_beside: Sequence[str] = ()) -> LabelFile:
         name
         for name, column in table.items()
         if name.lower() in (*ID, *UNNAMED_INDEX)
-        or (name.lower() in beside and may_be_labels(column) and len(table) > 1)
+        or (name.lower() in beside and len(table) > 1 and _may_be_ids(column))
     ]
     rest = {name: column for name, column in table.items() if name not in known}
     label, hot = _label_columns(path, rest)
@@ -200,6 +200,14 @@ def read_labels(path: Path, columns_beside: Sequence[str] = ()) -> LabelFile:
         )
     ids = {name: Words.joined(parts) for name, parts in columns.items()}
     return LabelFile(path, Words.joined(labels), ids)
+
+
+def _may_be_ids(column: Column) -> bool:
+    """Return whether no word or whole number of a column occurs twice."""
+    if not may_be_labels(column):
+        return False
+    words = words_of(column)
+    return len(words) > 1 and len({*words.codes.tolist()}) == len(words)
 
 
 def _label_columns(path: Path, table: Mapping[str, Column]) -> tuple[str | None, tuple[str, ...]]:
