@@ -129,7 +129,7 @@ CATBOOST = columns(P3, [f"Probability:Class={p}" for p in PETS], {"SampleId": RO
 read("catboost eval", csv(CATBOOST, "p.tsv", sep="\t"), A3)
 RAW = columns(LOGITS, [f"RawFormulaVal:Class={k}" for k in range(3)], Label=Y3)
 refused("catboost raw values", csv(RAW, "p.tsv", sep="\t"), "logits")
-read("h2o names", csv(columns(P3, PETS, {"predict": ANSWERS}, actual=LABELS)), A3)
+read("h2o names and labels", csv(columns(P3, PETS, {"predict": ANSWERS}, actual=LABELS)), A3)
 refused("h2o without labels", csv(columns(P3, PETS, {"predict": ANSWERS})), "no labels")
 NINE = np.array([3, 5, 9])[Y3]
 read("autogluon", csv(columns(P3[:, [2, 0, 1]], ["9", "3", "5"], label=NINE), index=True), A3)
