@@ -308,6 +308,20 @@ refused(
 )
 read("polars booleans", table({"label": Y2 == 1, "prob_true": SCORES, "prob_false": P2[:, 0]}), A2)
 
+# A class called None, and labels that are missing.
+NONE = np.array(["cat", "dog", "None"])
+WITH_NONE = pd.DataFrame(columns(P3, NONE, label=NONE[Y3]))
+AS_NULL = WITH_NONE.assign(label=[None if y == 2 else NONE[y] for y in Y3])
+LABELLED = [word if ok else None for ok, word in zip(GOOD, NONE[Y3], strict=True)]
+SOME_NULL = WITH_NONE.assign(label=LABELLED)
+for kind, write in {
+    "csv": lambda frame: csv(dict(frame)),
+    "jsonl": lambda frame: lines(frame.to_dict("records")),
+    "parquet": lambda frame: table(dict(frame)),
+}.items():
+    read(f"{kind} None and two missing", write(SOME_NULL), A_GOOD, left_out=2)
+    refused(f"{kind} null for None", write(AS_NULL), "no label")
+
 # Labels that are no classes.
 IGNORED = np.where(np.arange(240) < 6, -1, Y3)
 read("2% ignored", npz(probs=P3, labels=IGNORED), share_right(P3[6:], Y3[6:]), left_out=6)

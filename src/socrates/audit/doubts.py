@@ -10,11 +10,11 @@ import numpy as np
 from socrates.arrays.open import Array
 
 from .class_names import alphabetical
-from .faults import FAULTS, NEGATIVE, OTHER_LABEL, RANGE, SUM
+from .faults import FAULTS, NEGATIVE, NO_LABEL, OTHER_LABEL, RANGE, SUM
 from .layout import Layout
 from .measure import Measurement
 from .predictions import PredictionFile
-from .read.columns import FEW_ODD, FEW_PERCENT
+from .read.columns import FEW_ODD, FEW_PERCENT, MISSING_WORDS
 
 FAR_BETTER = 0.2  # of the accuracy
 BETTER = 0.1  # where this reading is no better than chance
@@ -31,6 +31,7 @@ def refuse_misunderstood(file: PredictionFile, total: Measurement) -> None:
     _refuse_percent(file, total)
     _refuse_shifted_labels(file, total)
     _refuse_other_score(file, total)
+    _refuse_missing_class(file, total)
     _refuse_mostly_bad(file, total)
     _refuse_other_labels(file, total)
     _refuse_other_values(file, total)
@@ -77,6 +78,22 @@ def _refuse_other_score(file: PredictionFile, total: Measurement) -> None:
             "classes=['NEGATIVE', 'POSITIVE'], or say kind='confidence' with "
             f"columns={list(layout.columns)} if it is the confidence in an answer"
         )
+
+
+def _refuse_missing_class(file: PredictionFile, total: Measurement) -> None:
+    """Raise if a class is called None, no label is, and labels are missing: null may be the class.
+
+    Where some labels have that name, the missing ones are missing.
+    """
+    missing = total.bad.reasons[NO_LABEL]
+    counts = total.meter.state()["class_bins"][2] if file.layout.classes else ()
+    for name, count in zip(file.layout.classes, counts, strict=False):
+        if missing and name in MISSING_WORDS and not count.any():
+            raise ValueError(
+                f"{missing} of {total.num_read} rows of {file.path} have no label, and none has "
+                f"the label {name!r}, which is a class: write the name of that class in its rows, "
+                "or drop the rows that have no label"
+            )
 
 
 def _refuse_mostly_bad(file: PredictionFile, total: Measurement) -> None:
