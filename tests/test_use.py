@@ -297,7 +297,7 @@ def with_little_memory(words: list[str], said: Path) -> None:
 
 def test_predict_under_a_memory_limit_is_one_line(model: Path, tmp_path: Path) -> None:
     image = tmp_path / "large.png"
-    Image.new("RGB", (9000, 9000)).save(image)  # 243 MB of pixels
+    Image.new("RGB", (7000, 7000)).save(image)  # 147 MB of pixels
     out = tmp_path / "p.csv"
     words = ["predict", str(model), str(image), "--out", str(out)]
     said = tmp_path / "said.txt"

@@ -79,6 +79,6 @@ def _logits(candidates: Candidates, layout: Layout, words: list[str]) -> tuple[s
     classes = [class_of(name).casefold() for name in layout.columns]
     if layout.is_matrix:
         classes = [name.casefold() for name in layout.classes]
-    if any(name not in of_class for name in classes):
+    if not classes or any(name not in of_class for name in classes):
         return "", None
     return of_class[classes[0]], candidates.values([of_class[name] for name in classes])

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation
 # The formats that are decoded, whatever the name says: for PostScript, Pillow runs a program.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "DIB", "WEBP", "TIFF", "PPM")
+# Pixels that take memory: of fewer a decoder asks for more only if the file is damaged, and more
+# are not an image to classify.
+LARGE = range(1_000_000, 64_000_001)
 AHEAD = 2  # batches that are decoded while the model works on one
 
 
@@ -38,16 +41,18 @@ def opened(path: Path) -> Iterator[Image]:
     """Open an image file, and name it in the error if it cannot be read."""
     from PIL import Image as pil
 
+    pixels = 0
     try:
         with pil.open(path, formats=FORMATS) as image:
+            pixels = image.width * image.height
             yield image
     except FileNotFoundError as error:
         raise DataNotFound(
             f"{path} is missing: it was there when the images were listed"
         ) from error
-    except MemoryError:
-        raise  # the file may be good
     except Exception as error:  # decoders raise many kinds for damaged files
+        if isinstance(error, MemoryError) and pixels in LARGE:
+            raise  # it is not the file
         reason = " ".join(str(error).split()) or type(error).__name__
         words = f"{path}: not a readable image ({reason}): replace or remove the file"
         raise UnreadableImage(words, kind_of_damage(path, error), reason) from error

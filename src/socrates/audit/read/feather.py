@@ -27,9 +27,9 @@ class FeatherReader(Reader):
     def first_rows(self) -> Mapping[str, Column]:
         """Return every column that may hold predictions, of the first batch that has rows."""
         for batch in self._batches():
-            refuse_duplicates(self.path, batch.schema.names)
-            if len(batch):
-                with readable(self.path):
+            with readable(self.path):  # also names that are not UTF-8
+                refuse_duplicates(self.path, batch.schema.names)
+                if len(batch):
                     return self.arrow.first_rows(batch.slice(0, FIRST_ROWS))
         return {}
 
