@@ -9,6 +9,7 @@ import sys
 from typing import get_args, get_type_hints
 
 import pytest
+from PIL import Image
 
 from socrates.cli.commands import Reproduce, Sweep, Tune
 from socrates.cli.options import parse, parse_seeds
@@ -370,3 +371,19 @@ def test_a_sweep_takes_options_of_data_sets(tmp_path, monkeypatch):
     assert part_of("dataset", "folder:of:size=3") == Part("folder:of:size=3")
     with pytest.raises(ValueError, match=r"'size'.*image_size"):
         part_of("dataset", "folder:photos:size=32")
+
+
+def test_tune_lists_a_folder_once(run, tmp_path, monkeypatch):
+    from socrates.data import folder as module
+
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(10):
+            Image.new("L", (8, 8), number).save(tmp_path / "photos" / name / f"{number}.png")
+    listed = []
+    once = module._list_folder
+    monkeypatch.setattr(module, "_list_folder", lambda path: listed.append(path) or once(path))
+    words = ["tune", f"folder:{tmp_path / 'photos'}", "mlp", "socrates", "--grid", "gamma=1,2,3"]
+    code, *_ = run(*words, "--dry-run", "--out", str(tmp_path / "runs"))
+    assert code == 0
+    assert len(listed) == 1

@@ -32,7 +32,7 @@ from socrates.engine.lock import held
 from socrates.engine.studies.local import LocalEngine, why_it_died
 from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
-from socrates.records import EpochRecord
+from socrates.records import EpochRecord, Run
 
 KILLED_ONCE = """
 import os, signal
@@ -191,6 +191,27 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path, monkeypatch, en
     assert [type(event) for event in told if isinstance(event, Busy | Failed)] == [Busy]
     trained = [event.experiment for event in told if isinstance(event, Started)]
     assert (taken in trained) == (end == "stopped")
+
+
+def test_to_wait_for_another_study_is_not_an_attempt(tmp_path, monkeypatch):
+    monkeypatch.setattr("socrates.engine.studies.local.SECONDS_BETWEEN_LOOKS", 0.05)
+    (tmp_path / "killed_once.py").write_text(KILLED_ONCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    taken = digits("killed_once:KilledOnce")
+    directory = Run.directory_of(tmp_path / "runs", taken)
+    directory.mkdir(parents=True)
+    told = []
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(held(directory))
+
+        def tell(event):
+            told.append(type(event))
+            if isinstance(event, Busy):
+                lock.close()
+
+        (run,) = run_all([taken], tmp_path / "runs", tell=tell)
+    assert run.finished
+    assert [kind for kind in told if kind in (Busy, Retried, Failed)] == [Busy, Retried]
 
 
 def test_many_failures_of_one_reason_stay_readable():

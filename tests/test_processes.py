@@ -27,6 +27,18 @@ def test_a_worker_whose_parent_is_gone_ends_without_a_word(monkeypatch, sent):
     processes._do_all(worker, killed)
 
 
+def test_a_worker_whose_parent_is_gone_after_its_job_ends_without_a_word(monkeypatch):
+    monkeypatch.setattr(processes, "become_a_worker", lambda: None)
+    parent, worker = multiprocessing.Pipe()
+    parent.send([1, 2])
+
+    def work(job: int) -> int:
+        parent.close()
+        return job
+
+    processes._do_all(worker, work)
+
+
 @pytest.mark.parametrize("size", [1, 10_000_000])  # within the buffer of a pipe, and beyond it
 def test_a_worker_that_is_killed_is_reported(size):
     with pytest.raises(ChildProcessError, match="exit code -9"):

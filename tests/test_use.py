@@ -3,11 +3,13 @@ should be."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import multiprocessing
 import os
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -287,6 +289,33 @@ def test_memory_that_runs_out_is_one_line(
         assert told[0].startswith("error: memory ran out (")
         assert option in told[0]
     assert not list(tmp_path.glob("p.csv*"))
+
+
+def with_little_memory(words: list[str], said: Path) -> None:
+    """Run a command in this process, which may take 64 MB more than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (64 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with said.open("w") as file, contextlib.redirect_stderr(file):
+        code = main(words)
+    os._exit(code)
+
+
+def test_predict_under_a_memory_limit_is_one_line(model: Path, tmp_path: Path) -> None:
+    image = tmp_path / "large.png"
+    Image.new("RGB", (7000, 7000)).save(image)  # 147 MB of pixels
+    out = tmp_path / "p.csv"
+    words = ["predict", str(model), str(image), "--out", str(out)]
+    said = tmp_path / "said.txt"
+    process = multiprocessing.get_context("fork").Process(
+        target=with_little_memory, args=(words, said)
+    )
+    process.start()
+    process.join(120)
+    assert process.exitcode == 1
+    (line,) = filter(None, said.read_text().splitlines())
+    assert line.startswith("error: memory ran out (")
+    assert not out.exists()
 
 
 def test_a_worker_that_runs_out_of_memory_says_so() -> None:

@@ -120,7 +120,10 @@ def _do_all(connection: Connection, work: Callable[[Job], Outcome]) -> None:
             message = None, MemoryError(str(error))
         except Exception as error:
             message = None, RuntimeError(repr(error))
-        connection.send(message)
+        try:
+            connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):  # the parent is gone
+            return
 
 
 def with_warnings(work: Callable[[Job], Outcome], job: Job) -> tuple[Outcome, list[str]]:

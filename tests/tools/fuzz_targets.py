@@ -192,6 +192,7 @@ def predictions(folder: Path) -> list[Target]:
         {"label": [names[y] for y in LABELS], "scores": [r["scores"] for r in nested]}
     )
     tables.append(written(_parquet(parquet), inner, "none"))
+    sheet = written(_excel, rows[:8])
     ids = "\n".join(["id,label", *(f"{row},{y}" for row, y in enumerate(LABELS))]).encode()
     with_ids = folder / "with-ids.txt.csv"
     with_ids.write_bytes(
@@ -220,7 +221,14 @@ def predictions(folder: Path) -> list[Target]:
 
     return [
         Target(
-            "audit CSV", folder / "a.csv", read, [comma, b'label,p0,p1\n"0",0.5,0.5\n1,"0.1",0.9\n']
+            "audit CSV",
+            folder / "a.csv",
+            read,
+            [
+                comma,
+                b'label,p0,p1\n"0",0.5,0.5\n1,"0.1",0.9\n',
+                comma.replace(b",", b";").replace(b".", b","),
+            ],
         ),
         Target(
             "audit CSV, gzip",
@@ -244,6 +252,7 @@ def predictions(folder: Path) -> list[Target]:
         ),
         Target("audit JSON", folder / "a.json", read, whole),
         Target("audit Feather", folder / "a.feather", read, feathers),
+        Target("audit Excel", folder / "a.xlsx", read, [sheet], of_zip(sheet)),
         Target("audit labels with ids", folder / "with-ids.txt", joined, [ids]),
         Target("audit Parquet", folder / "a.parquet", read, tables),
         Target("audit NPZ", folder / "a.npz", read, [arrays], of_zip(arrays)),
@@ -258,6 +267,15 @@ def _feather(file: Any, table: Any, pack: str) -> None:
     from pyarrow import feather
 
     feather.write_feather(table, file, compression=pack)
+
+
+def _excel(file: Any, rows: list[dict[str, Any]]) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in (rows[0], *(row.values() for row in rows)):
+        book.worksheets[0].append([*row])
+    book.save(file)
 
 
 def runs(folder: Path) -> list[Target]:

@@ -36,6 +36,7 @@ from .output import console, show, table_of
 from .report import show_answers
 
 
+@listed_once()  # for all candidates: the runs look at its files in processes of their own
 def run_tune(options: Tune) -> None:
     """Carry out `socrates tune`."""
     seeds = parse_seeds(options.seeds)

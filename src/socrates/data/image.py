@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # The formats that are decoded, whatever the name says: for PostScript, Pillow runs a program.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "DIB", "WEBP", "TIFF", "PPM")
+# Pixels that take memory: of fewer a decoder asks for more only if the file is damaged, and more
+# are not an image to classify.
+LARGE = range(1_000_000, 64_000_001)
 # Half a gray level rounds up. A little more makes that sure where arithmetic is inexact, so that
 # all programs round alike.
 ROUNDING = 0.5 + 2**-10
@@ -152,14 +155,18 @@ def opened(path: Path) -> Iterator[Image]:
     """Open an image file, and name it in the error if it cannot be read."""
     from PIL import Image as pil
 
+    pixels = 0
     try:
         with pil.open(path, formats=FORMATS) as image:
+            pixels = image.width * image.height
             yield image
     except FileNotFoundError as error:
         raise DataNotFound(
             f"{path} is missing: it was there when the images were listed"
         ) from error
     except Exception as error:  # decoders raise many kinds for damaged files
+        if isinstance(error, MemoryError) and pixels in LARGE:
+            raise  # it is not the file
         reason = " ".join(str(error).split()) or type(error).__name__
         words = f"{path}: not a readable image ({reason}): replace or remove the file"
         raise UnreadableImage(words, kind_of_damage(path, error), reason) from error
