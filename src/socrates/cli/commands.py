@@ -29,7 +29,9 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from socrates.experiment import Experiment
+    from socrates.experiment import Experiment, Value
+
+    from .choice import Choice
 
 WidthChoice = Literal["column", "text", "full"]
 RuleChoice = Literal["l1", "scaled", "ece"]
@@ -57,11 +59,25 @@ class Train(Named, PlaceOptions):
     """Train one run into its own directory.
 
     The same command continues a run that was stopped, and does nothing once it is finished.
-    `socrates train DATASET MODEL METHOD --help` also shows the options of these three, such as
-    --gamma of a method, --width of a model, --image-size and --augment of a data set.
+    `socrates train folder:photos` chooses a model and a method, and says why. `socrates train
+    DATASET MODEL METHOD --help` also shows the options of these three, such as --gamma of a method,
+    --width of a model, --image-size and --augment of a data set.
 
-    Example: socrates train digits mlp socrates --gamma 1 --seed 2
+    Example: socrates train folder:photos --backbone models/resnet50
     """
+
+    # An architecture of `socrates list`, module:attribute or file.py:attribute. Without it: a
+    # small one that suits the images.
+    model: Annotated[str, tyro.conf.Positional, positional("MODEL", hint="")] = ""
+    # A training method of `socrates list`, module:attribute or file.py:attribute. Without it:
+    # socrates.
+    method: Annotated[str, tyro.conf.Positional, positional("METHOD", hint="")] = ""
+    # Train a linear layer on the features of a pretrained model: a folder in the Hugging Face
+    # format, a name in the local Hugging Face cache (nothing is downloaded), or FILE.py:FUNCTION,
+    # which returns a torch module that computes features.
+    backbone: OptionalText = None
+    # Train the backbone, too, at a tenth of the rate.
+    finetune: Switch = False
 
     device: Text = "auto"  # Lightning Fabric accelerator: auto, cpu, cuda or mps.
     # Number of processes on this machine that share every batch, one per device. torchrun may
@@ -94,8 +110,27 @@ class Train(Named, PlaceOptions):
     # Train the last layer only. (--backbone-factor 0.1 trains the rest at a tenth of the rate.)
     freeze: Switch = False
 
+    @property
+    def choice(self) -> "Choice":
+        """Return the parts that were named, and a choice for the others."""
+        from .choice import choose
+
+        return choose(self.dataset, self.model, self.method, self.backbone)
+
+    def names_of_parts(self) -> dict[str, str]:
+        """Return the names of the three parts, those that were chosen among them."""
+        return self.choice.names
+
+    def part_options(self) -> "dict[str, dict[str, Value]]":
+        """Return the options that were set, and those that were chosen with a part."""
+        chosen = self.choice.options
+        given = super().part_options()
+        return {part: {**chosen.get(part, {}), **options} for part, options in given.items()}
+
     def named_experiment(self, seed: int) -> "Experiment":
         """Return the Experiment, with what only this command can set."""
+        from socrates.experiment import fine_tuned
+        from socrates.models import is_backbone
         from socrates.predictor import model_file, read_file, weights_hash
 
         experiment = super().named_experiment(seed)
@@ -105,6 +140,10 @@ class Train(Named, PlaceOptions):
             if self.backbone_factor:
                 raise ValueError("--freeze trains the last layer only: leave --backbone-factor out")
             optimization = replace(optimization, backbone_factor=0.0)
+        if self.finetune:
+            if self.freeze or not is_backbone(experiment.model.name):
+                raise ValueError("--finetune trains a --backbone, too: it needs one, not --freeze")
+            optimization = fine_tuned(optimization, self.epochs, self.backbone_factor)
         return replace(experiment, certify=self.certify, start=start, optimization=optimization)
 
 

@@ -151,6 +151,10 @@ class Named(TrainingOptions):
     # A training method of `socrates list`, module:attribute or file.py:attribute.
     method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
 
+    def names_of_parts(self) -> dict[str, str]:
+        """Return the names of the three parts."""
+        return {part: getattr(self, part) for part in packages()}
+
     def part_options(self) -> dict[str, dict[str, Value]]:
         """Return the options that were set, by the part that they belong to."""
         chosen: dict[str, dict[str, Value]] = {}
@@ -166,9 +170,9 @@ class Named(TrainingOptions):
         """Return the resolved Experiment of the three parts and their options."""
         from socrates.experiment import Part
 
+        names = self.names_of_parts()
         parts = {
-            part: Part(getattr(self, part), **options)
-            for part, options in self.part_options().items()
+            part: Part(names[part], **options) for part, options in self.part_options().items()
         }
         return self.experiment(**parts, seed=seed)
 
@@ -202,8 +206,8 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
         return kind  # something is missing or wrong, which the second reading explains
     taken = {item.name for item in dataclasses.fields(kind)}
     groups: list[tuple[str, Any, Any]] = []
-    for part in packages():
-        group = options_class(part, getattr(named, part), taken)
+    for part, name in named.names_of_parts().items():
+        group = options_class(part, name, taken)
         taken |= {item.name for item in dataclasses.fields(group)}
         # the heading is "method options", the flag is --gamma, not --method.gamma
         titled = Annotated[group, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name=part)]

@@ -15,6 +15,7 @@ from torch import Tensor
 from socrates.contracts import Splits, image_hash
 
 from .download import file_digest
+from .features import with_images
 from .folder import FolderListing, FolderSplits, list_folder
 from .memory import remembered
 from .resident import ResidentImages
@@ -111,6 +112,7 @@ def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
 
     Images of other kinds of split than those of this package are left out.
     """
+    splits = with_images(splits)
     digest = hashlib.sha256()
     num_bytes = 0
     streamed: list[Path] = []
@@ -138,6 +140,7 @@ def seen_images(splits: Splits) -> Tensor:
 
     These are the images that train a model, choose its epoch or fit its scaler.
     """
+    splits = with_images(splits)
     parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
     hashes = [image_hash(image) for part in parts for image in part.images.cpu()]
     return torch.tensor(hashes, dtype=torch.int64)
