@@ -105,7 +105,7 @@ class FeatureCache:
             self.num_saved = len(self.rows)
 
     def features(self, split: Split, embed: Embed, report: Report) -> Tensor:
-        """Return the features (N, D) of a split without augmentation; compute those that are new."""
+        """Return the features (N, D) of a split without augmentation; compute the missing ones."""
         found: list[np.ndarray[Any, Any]] = []
         last_save = time.monotonic()
         for batch in split.batches(EMBED_BATCH, torch.arange(len(split))):
@@ -139,11 +139,18 @@ def feature_file(root: Path, backbone: str, dataset: str) -> Path:
     return root / "features" / f"{backbone}-{name}.npz"
 
 
-def with_features(splits: Splits, embed: Embed, cache: FeatureCache, report: Report) -> Splits:
-    """Return the same splits with features instead of images."""
+def with_features(
+    splits: Splits,
+    embed: Embed,
+    cache: FeatureCache,
+    report: Report,
+    finish: Callable[[Tensor], Tensor],
+) -> Splits:
+    """Return the same splits with features instead of images; `finish` makes inputs of rows."""
 
     def split(part: Split) -> FeatureSplit:
-        return FeatureSplit(cache.features(part, embed, report), part.labels, part)
+        rows = cache.features(part, embed, report)
+        return FeatureSplit(finish(rows), part.labels, part)
 
     return replace(
         splits, train=split(splits.train), val=split(splits.val), test=split(splits.test)

@@ -13,7 +13,7 @@ from socrates.contracts import Splits
 from socrates.data.features import FeatureCache, feature_file, normalized_as, with_features
 from socrates.engine.events import Embedded, Tell
 from socrates.experiment import Experiment
-from socrates.models.backbone import BackboneClassifier, source_of
+from socrates.models.backbone import in_color, scaled, source_of
 from socrates.models.sources import Source
 
 
@@ -41,29 +41,25 @@ def load_for_backbone(
         return splits
     path = feature_file(data.data_root(data_root), source.fingerprint, name)
     total = len(splits.train) + len(splits.val) + len(splits.test)
-    embed = Embedding(source, splits.image_shape, device)
-    return with_features(splits, embed, FeatureCache(path), Progress(total, tell))
+    embed = Embedding(source, device)
+    return with_features(splits, embed, FeatureCache(path), Progress(total, tell), scaled)
 
 
 class Embedding:
-    """Features of images by a backbone, which is loaded when the first are asked for."""
+    """Rows of features of images by a backbone, which is loaded when the first are asked for."""
 
-    def __init__(
-        self, source: Source, image_shape: tuple[int, int, int], device: torch.device | str
-    ) -> None:
+    def __init__(self, source: Source, device: torch.device | str) -> None:
         self.source = source
-        self.image_shape = image_shape
         self.device = device
         self.model: Any = None
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
         if self.model is None:
-            model = BackboneClassifier(self.source.module(), 1, self.image_shape).eval()
-            model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-            self.model = model.to(self.device)
-        images = images.to(self.device).contiguous(memory_format=torch.channels_last)
-        return self.model.features(images)
+            model = self.source.module().eval().to(self.device)
+            self.model = model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        images = in_color(images.to(self.device))
+        return self.model(images.contiguous(memory_format=torch.channels_last))
 
 
 class Progress:

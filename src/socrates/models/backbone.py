@@ -39,10 +39,17 @@ class BackboneClassifier(Classifier):
     def features(self, inputs: Tensor) -> Tensor:
         if inputs.ndim == 2:
             return inputs
-        if inputs.shape[1] == 1:  # gray
-            inputs = inputs.expand(-1, 3, -1, -1)
-        rows = self.body(inputs)
-        return NORM * F.normalize(rows.float(), dim=1)
+        return scaled(self.body(in_color(inputs)))
+
+
+def scaled(rows: Tensor) -> Tensor:
+    """Return a backbone's rows as the features that the head sees: each with the same norm."""
+    return NORM * F.normalize(rows.float(), dim=1)
+
+
+def in_color(images: Tensor) -> Tensor:
+    """Return images (B, 3, H, W); gray ones have the same values in each channel."""
+    return images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
 
 
 class Backbone(BackboneClassifier):
@@ -79,7 +86,7 @@ def from_code(name: str) -> Callable[..., nn.Module]:
     def build(
         num_outputs: int, image_shape: tuple[int, int, int], *, weights: str = ""
     ) -> nn.Module:
-        """A backbone from a Python file with a new last layer; by default only that is trained.
+        """Build a backbone from a Python file with a new last layer, which alone is trained.
 
         Options:
             weights: the fingerprint that its weights and its file must have, or none
