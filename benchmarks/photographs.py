@@ -6,10 +6,11 @@
 FOLDER holds CIFAR-10; RESNET50 is what benchmarks/resnet50_folder.py wrote. The photographs are 150
 training images of each of four classes, enlarged to sides of 28 to 200 pixels and saved in seven
 formats, a tenth of them gray. The model is then asked about 400 test images of these classes and
-300 of the six others, saved in the same way. Each training is the command
-`socrates train folder:photographs`, with or without --backbone, in a process of its own whose
-processor time is measured; features are computed by the first seed and cached for the others. Only
-missing runs are trained. --write puts the table into docs/models.md.
+300 of the six others, saved in the same way. Each training is the command `socrates train
+folder:photographs --backbone RESNET50`, or `socrates train folder:photographs resnet20 socrates
+--image-size 32`, in a process of its own whose processor time is measured; features are computed by
+the first seed and cached for the others. Only missing runs are trained. --write puts the table into
+docs/models.md.
 """
 
 import argparse
@@ -36,6 +37,8 @@ FORMATS = ("jpg", "png", "bmp", "webp", "tiff", "gif", "ppm")
 NUM_TRAIN = 150  # photographs of each class
 NUM_FRESH = 100
 NUM_STRANGERS = 50
+SCRATCH = ["resnet20", "socrates", "--image-size", "32"]
+NAMES = {"backbone": "ResNet-50 features, linear layer", "scratch": "resnet20 from scratch, 32 px"}
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 MARKS = ("<!-- photographs: begin -->", "<!-- photographs: end -->")
 Row = Mapping[str, Any]
@@ -72,21 +75,26 @@ def save_photographs(data: Path | None, out: Path) -> None:
                 save_mixed(image, out / folder / (known or name) / f"{number:03d}", random)
 
 
-def train(photographs: Path, out: Path, seed: int, backbone: Path | None) -> Path:
-    """Train by the command line into a folder of its own; return the run, which notes its time."""
-    notes = out / "seconds.json"
+def train(out: Path, way: str, seed: int, words: Sequence[str]) -> Path:
+    """Train by the command line into a folder of its own, note the processor time, return the run.
+
+    Features are cached below `out`.
+    """
+    folder = out / way / f"seed{seed}"
+    notes = folder / "seconds.json"
     if not notes.is_file():
-        words = ["train", f"folder:{photographs}", "--seed", str(seed), "--out", str(out)]
-        if backbone is not None:
-            words += ["--backbone", str(backbone)]
+        places = ["--out", str(folder), "--data", str(out / "data")]
+        images = f"folder:{out / 'photographs'}"
+        command = ["train", images, *words, "--seed", str(seed), *places]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "socrates.cli", *words]
-        subprocess.run(command, check=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-m", "socrates.cli", *command], check=True, env=environment
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         notes.write_text(json.dumps({"processor": seconds}))
-    return next(path.parent for path in out.glob("*/finished.json"))
+    return next(path.parent for path in folder.glob("*/finished.json"))
 
 
 def rows_of(run: Path, folder: Path) -> list[Row]:
@@ -176,12 +184,11 @@ def main() -> None:
     options = parser.parse_args()
     out = options.out
     save_photographs(options.data, out)
-    ways = {"backbone": ("ResNet-50 features", options.backbone), "scratch": ("from scratch", None)}
-    runs: dict[str, list[Path]] = {}
-    for folder, (name, backbone) in ways.items():
-        for seed in range(1, options.seeds + 1):
-            run = train(out / "photographs", out / folder / f"seed{seed}", seed, backbone)
-            runs.setdefault(name, []).append(run)
+    ways = {"backbone": ["--backbone", str(options.backbone)], "scratch": SCRATCH}
+    runs = {
+        NAMES[way]: [train(out, way, seed, words) for seed in range(1, options.seeds + 1)]
+        for way, words in ways.items()
+    }
     text = table(runs, out)
     print(text)
     for name, of_seeds in runs.items():

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -200,7 +201,11 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     without_help = [word for word in words if word not in ("-h", "--help")]
     try:
         named, _ = tyro.cli(
-            kind, args=without_help, return_unknown_args=True, console_outputs=False, config=PLAIN
+            kind,
+            args=with_all_names(without_help),
+            return_unknown_args=True,
+            console_outputs=False,
+            config=PLAIN,
         )
     except SystemExit:
         return kind  # something is missing or wrong, which the second reading explains
@@ -216,6 +221,21 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     command.__doc__ = kind.__doc__
     command.__module__ = kind.__module__  # its source holds the help of the fields
     return command
+
+
+def with_all_names(words: Sequence[str]) -> list[str]:
+    """Return the words with an empty name for each of the three parts that is not named.
+
+    Otherwise the value of an option that is not known yet, such as --gamma 2, would be taken for
+    a name.
+
+    >>> with_all_names(["digits", "--gamma", "2"])
+    ['digits', '', '', '--gamma', '2']
+    """
+    leading = list(takewhile(lambda word: not word.startswith("-"), words))
+    rest = list(words[len(leading) :])
+    missing = [""] * (len(packages()) - len(leading))
+    return [*leading, *missing, *rest] if leading else [*rest, *missing]
 
 
 def options_class(part: str, name: str, taken: set[str]) -> type:

@@ -16,7 +16,7 @@ from .choice import SIZES
 LONG = 15 * 60  # seconds after which ways to shorten it are named
 SHORT = 10  # minutes that are proposed
 SECONDS_BETWEEN_LINES = 15.0
-NOTICED = 1.0  # seconds below which features count as known already
+NOTICED = 5.0  # seconds after which a first estimate is worth something
 
 
 class FeatureDisplay:
@@ -39,10 +39,10 @@ class FeatureDisplay:
         if event.done == event.total:
             if self.progress:
                 self.progress.stop()
-            took = "from the cache"
-            if event.seconds > NOTICED:
-                took = f"in {as_time(event.seconds)}, cached for the next run"
-            print_prose(self.console, f"features of {event.total:,} images: {took}")
+            cached = event.total - event.computed
+            took = f", {event.computed:,} computed in {as_time(event.seconds)}"
+            words = f"{cached:,} from the cache{took if event.computed else ''}"
+            print_prose(self.console, f"features of {event.total:,} images: {words}")
             return
         seconds = event.seconds / event.done * event.total
         if event.seconds > NOTICED and seconds > LONG and not self.warned:

@@ -31,13 +31,12 @@ DIGEST_BYTES = 16
 SECONDS_BETWEEN_SAVES = 60.0
 
 Embed = Callable[[Tensor], Tensor]  # images (B, C, H, W), normalized, to features (B, D)
-Report = Callable[[int], None]  # is told how many images are done
+Report = Callable[[int, int], None]  # more images that are done, and those that were computed
 
 
 class FeatureSplit:
     """A split whose inputs are features (N, D); `images` is the split that they were computed of.
 
-    >>> images = ResidentImages
     >>> split = FeatureSplit(torch.eye(3), torch.tensor([0, 1, 0]), None)
     >>> [batch.inputs.shape for batch in split.batches(2, torch.arange(3))]
     [torch.Size([2, 3]), torch.Size([1, 3])]
@@ -87,7 +86,7 @@ class FeatureCache:
         self.num_saved = 0
         # a file that is missing, damaged or not ours: its features are computed again
         with contextlib.suppress(OSError, ValueError, LookupError, zipfile.BadZipFile):
-            with np.load(path, allow_pickle=False) as content:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
                 digests = content["digests"]
                 features = content["features"]
             self.rows = {bytes(key): row for key, row in zip(digests, features, strict=True)}
@@ -117,7 +116,7 @@ class FeatureCache:
                 rows = embed(images[new]).float().cpu().numpy()
                 self.rows |= {keys[row]: values for row, values in zip(new, rows, strict=True)}
             found += [self.rows[key] for key in keys]
-            report(len(images))
+            report(len(images), len(new))
             if time.monotonic() - last_save > SECONDS_BETWEEN_SAVES:
                 self.save()
                 last_save = time.monotonic()

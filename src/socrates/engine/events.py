@@ -19,10 +19,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class Embedded:
-    """The backbone's features of this many images are known, some seconds after it began."""
+    """The features of this many images are known, after some seconds; not all were cached."""
 
     done: int
     total: int
+    computed: int
     seconds: float
 
 

@@ -69,8 +69,11 @@ class Progress:
         self.total = total
         self.tell = tell
         self.done = 0
+        self.computed = 0
         self.start = time.monotonic()
 
-    def __call__(self, more: int) -> None:
-        self.done += more
-        self.tell(Embedded(self.done, self.total, time.monotonic() - self.start))
+    def __call__(self, done: int, computed: int) -> None:
+        self.done += done
+        self.computed += computed
+        seconds = time.monotonic() - self.start
+        self.tell(Embedded(self.done, self.total, self.computed, seconds))
