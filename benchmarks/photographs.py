@@ -26,11 +26,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor, nn
 
 import socrates
 from socrates.data import load
+from socrates.data.features import digest_of
 from socrates.engine.predict import find_images, predict_files
+from socrates.models import is_backbone
 
 KNOWN = {"automobile": "car", "cat": "cat", "horse": "horse", "ship": "ship"}
 FORMATS = ("jpg", "png", "bmp", "webp", "tiff", "gif", "ppm")
@@ -42,6 +46,8 @@ NAMES = {"backbone": "ResNet-50 features, linear layer", "scratch": "resnet20 fr
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 MARKS = ("<!-- photographs: begin -->", "<!-- photographs: end -->")
 Row = Mapping[str, Any]
+BATCH = 32  # images at a time
+FEATURES: dict[bytes, Tensor] = {}  # of images that were predicted, by their digest
 
 
 def save_mixed(image: np.ndarray, path: Path, random: np.random.Generator) -> None:
@@ -97,12 +103,32 @@ def train(out: Path, way: str, seed: int, words: Sequence[str]) -> Path:
     return next(path.parent for path in folder.glob("*/finished.json"))
 
 
+class Remembering(nn.Module):
+    """A frozen backbone that computes the features of an image once for the models of all seeds."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, images: Tensor) -> Tensor:
+        keys = [digest_of(image) for image in images]
+        new = [row for row, key in enumerate(keys) if key not in FEATURES]
+        if new:
+            computed = self.body(images[new])
+            FEATURES.update({keys[row]: computed[i] for i, row in enumerate(new)})
+        return torch.stack([FEATURES[key] for key in keys])
+
+
 def rows_of(run: Path, folder: Path) -> list[Row]:
     """Return the rows that `socrates predict` writes for a folder; they are computed once."""
     cached = run / f"{folder.name}.json"
     if not cached.is_file():
+        predictor = socrates.load(run)
+        model: Any = predictor.model
+        if is_backbone(predictor.about.model):
+            model.body = Remembering(model.body)
         rows: list[Row] = []
-        predict_files(socrates.load(run), find_images([folder]), rows.extend)
+        predict_files(predictor, find_images([folder]), rows.extend, BATCH)
         cached.write_text(json.dumps(rows))
     return json.loads(cached.read_text())
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 from socrates.cli import main
 from socrates.cli.choice import BUDGET, choose
-from socrates.cli.commands import Train
-from socrates.cli.options import parse
+from socrates.cli.commands import Train, Tune
+from socrates.cli.options import parse, with_all_names
 from socrates.cli.waiting import LONG, shortcuts
 from socrates.engine.events import Started
 from socrates.engine.studies.forecast import model_size
@@ -73,6 +73,12 @@ def test_explicit_image_size_wins(tmp_path: Path) -> None:
     experiment = options.named_experiment(1)
     assert dict(experiment.dataset.options)["image_size"] == 24
     assert dict(experiment.method.options)["gamma"] == 3.0
+
+
+def test_values_of_options_are_not_taken_for_names() -> None:
+    assert with_all_names(Train, ["digits", "--gamma", "2"]) == ["digits", "", "", "--gamma", "2"]
+    assert with_all_names(Train, ["--seed", "2", "digits"]) == ["--seed", "2", "digits", "", ""]
+    assert with_all_names(Tune, ["digits", "mlp"]) == ["digits", "mlp"]
 
 
 def test_backbone_and_another_model_are_refused() -> None:

@@ -80,7 +80,7 @@ def test_list(run):
         (["train", "digits", "mlp", "focal", "--epoch", "2"], "meant: --epochs INT"),
         (["train", "digits", "mlp", "focal", "--epoch=2"], "meant: --epochs INT"),
         (["train", "digits", "mlp", "focal", "more"], "Unrecognized options: more"),
-        (["train", "digits", "mlp"], "METHOD"),
+        (["tune", "digits", "mlp"], "METHOD"),
         (
             ["train", "digits", "mlp", "focal", "--gamma", "two"],
             "gamma must be a number like 2.0, got 'two'",

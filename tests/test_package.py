@@ -102,6 +102,7 @@ LAYERS = {
         "metrics",
         "models",
         "names",
+        "optimization",
         "paper",
         "predictor",
         "prose",

@@ -34,6 +34,12 @@ Text = Annotated[str, tyro.conf.arg(metavar="TEXT")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 ReadingChoice = Literal["answer", "abstain", "renormalize", "spread"]
 
+
+def positional(metavar: str, hint: str = "(required)") -> Any:
+    """Return what tyro needs to know of an argument that takes several words."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
+
 # The fields of an Experiment that are options of a command, besides its parts.
 SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")
 
@@ -202,7 +208,7 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     try:
         named, _ = tyro.cli(
             kind,
-            args=with_all_names(without_help),
+            args=with_all_names(kind, without_help),
             return_unknown_args=True,
             console_outputs=False,
             config=PLAIN,
@@ -223,18 +229,17 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     return command
 
 
-def with_all_names(words: Sequence[str]) -> list[str]:
-    """Return the words with an empty name for each of the three parts that is not named.
+def with_all_names(kind: type[Named], words: Sequence[str]) -> list[str]:
+    """Return the words with an empty name for each part that need not be named and is not.
 
     Otherwise the value of an option that is not known yet, such as --gamma 2, would be taken for
     a name.
-
-    >>> with_all_names(["digits", "--gamma", "2"])
-    ['digits', '', '', '--gamma', '2']
     """
+    parts = [item for item in dataclasses.fields(kind) if item.name in packages()]
+    num_optional = sum(item.default is not dataclasses.MISSING for item in parts)
     leading = list(takewhile(lambda word: not word.startswith("-"), words))
     rest = list(words[len(leading) :])
-    missing = [""] * (len(packages()) - len(leading))
+    missing = [""] * min(num_optional, len(parts) - len(leading))
     return [*leading, *missing, *rest] if leading else [*rest, *missing]
 
 
