@@ -18,8 +18,9 @@ from rich.console import Console
 import socrates
 from socrates import cli, methods, models
 from socrates.cli.commands import Train
-from socrates.cli.options import command_of, parse
+from socrates.cli.options import parse
 from socrates.cli.output import console
+from socrates.cli.repeat import command_of
 from socrates.cli.report import show_written
 from socrates.engine.display import StudyDisplay
 from socrates.experiment import Experiment, Optimization, Part, resolve

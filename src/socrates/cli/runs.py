@@ -29,8 +29,8 @@ from socrates.report.terminal import NamedTable
 from socrates.report.vocabulary import READINGS, USUAL_READING, scaler_of
 
 from .commands import Evaluate, List, Show, Train
-from .options import command_of
 from .output import console, show, table_of
+from .repeat import command_of
 from .waiting import FeatureDisplay, TimeHint
 
 NAME_WIDTH = 14  # of `socrates list`: longer names have a line of their own
