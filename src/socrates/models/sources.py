@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -37,24 +37,6 @@ class ImageFormat(NamedTuple):
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-
-
-class Source(Protocol):
-    """Where a pretrained backbone comes from."""
-
-    @property
-    def images(self) -> ImageFormat:
-        """Return the images that it expects."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits that change with its weights."""
-        ...
-
-    def module(self) -> nn.Module:
-        """Return a new module that computes features (B, D) of normalized RGB images."""
-        ...
 
 
 class Pooled(nn.Module):
@@ -99,6 +81,7 @@ class HuggingFace:
 
     @cached_property
     def images(self) -> ImageFormat:
+        """Return the images that it expects."""
         path = self.folder / PREPARATION_FILE
         try:
             return image_format(json.loads(path.read_text(encoding="utf-8")))
@@ -110,6 +93,7 @@ class HuggingFace:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that change with its files."""
         digest = hashlib.sha256()
         files = [self.folder / "config.json", self.folder / PREPARATION_FILE]
         for pattern in WEIGHT_FILES:
@@ -122,6 +106,7 @@ class HuggingFace:
         return digest.hexdigest()[:16]
 
     def module(self) -> Pooled:
+        """Return a new module that computes features (B, D) of normalized RGB images."""
         transformers = _transformers()
         with _quietly(transformers):
             try:
@@ -166,6 +151,7 @@ class Code:
         self.place = place
 
     def module(self) -> nn.Module:
+        """Return a new module that computes features (B, D) of normalized RGB images."""
         module = find("backbone", self.place, {})()
         if not isinstance(module, nn.Module):
             raise ValueError(
@@ -176,6 +162,7 @@ class Code:
 
     @cached_property
     def images(self) -> ImageFormat:
+        """Return the images that its attributes ask for."""
         module = self.module()
         mean, std = IMAGENET
         return ImageFormat(
@@ -186,6 +173,7 @@ class Code:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits that change with its layers, its file and its weights."""
         module = self.module()
         digest = hashlib.sha256(repr(module).encode())
         file = Path(self.place.rpartition(":")[0]).expanduser()
@@ -195,6 +183,9 @@ class Code:
             digest.update(name.encode())
             digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()[:16]
+
+
+Source = HuggingFace | Code
 
 
 def image_format(settings: Mapping[str, Any]) -> ImageFormat:
