@@ -244,17 +244,17 @@ def test_a_file_with_whole_numbers_finds_its_runs(run, tmp_path, monkeypatch):
     text = """experiments = [
         replace(base, method=Part("focal", gamma=gamma), seed=seed, num_train=50, \
 optimization=Optimization(1, 64, 1))
-        for gamma in (1, 2) for seed in (1, 2)
+        for gamma in (1,) for seed in (1, 2)
     ]"""
     (tmp_path / "study.py").write_text(
         FILE.format(text).replace("import Experiment", "import Optimization, Experiment")
     )
     words = ("sweep", tmp_path / "study.py", "--out", tmp_path / "runs")
-    assert "4 runs, 0 finished, 4 to train" in run(*words, "--dry-run")[1]
+    assert "2 runs, 0 finished, 2 to train" in run(*words, "--dry-run")[1]
     code, text = run(*words)
     assert code == 0, text
-    assert len(re.findall(r"Focal.*γ=\d +2 +\d+\.\d\d ± ", text)) == 2, text
-    assert "4 runs, 4 finished, 0 to train" in run(*words, "--dry-run")[1]
+    assert len(re.findall(r"Focal.* 2 +\d+\.\d\d ± ", text)) == 1, text
+    assert "2 runs, 2 finished, 0 to train" in run(*words, "--dry-run")[1]
 
 
 def finished_times(out):
@@ -288,6 +288,7 @@ class Gated(METHODS["focal"]):
 """
 
 
+@pytest.mark.slow
 def test_a_real_study_stopped_and_continued(run, start, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

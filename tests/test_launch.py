@@ -217,7 +217,15 @@ def epochs_done(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        signal.SIGTERM,
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),  # handled as SIGTERM is
+    ],
+)
 def test_nothing_is_left_behind(tmp_path, start, how):
     (tmp_path / "endless.py").write_text(ENDLESS)
     process = start("endless.py", cwd=tmp_path)
@@ -240,7 +248,12 @@ def test_nothing_is_left_behind(tmp_path, start, how):
 
 
 @pytest.mark.parametrize(
-    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+    ("number", "raised"),
+    [
+        (signal.SIGINT, KeyboardInterrupt),
+        (signal.SIGTERM, SystemExit),
+        (signal.SIGHUP, SystemExit),
+    ],
 )
 def test_a_signal_while_a_process_starts_leaves_none_behind(tmp_path, monkeypatch, number, raised):
     started, start_it = [], LocalEngine._start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -267,14 +268,15 @@ def test_settings_stand_side_by_side_with_mean_ranks(tmp_path):
 # A tuning study
 
 
-@pytest.fixture
-def study(tmp_path):
+@pytest.fixture(scope="module")
+def study_runs(tmp_path_factory):
     """Three values of gamma, two of alpha; γ=2 α=0.9 is best on validation, γ=3 on test."""
+    root = tmp_path_factory.mktemp("study")
     for gamma in (1.0, 2.0, 3.0):
         for alpha in (0.9, 0.99):
             for seed in (1, 2):
                 one = experiment("socrates", seed, gamma=gamma, alpha=alpha)
-                path = make_run(tmp_path, one, test={"ece": 0.10 - 0.03 * gamma, "accuracy": 0.9})
+                path = make_run(root, one, test={"ece": 0.10 - 0.03 * gamma, "accuracy": 0.9})
                 ece = 0.01 if (gamma, alpha) == (2.0, 0.9) else 0.05
 
                 def change(stored, ece=ece):
@@ -282,7 +284,13 @@ def study(tmp_path):
                         values |= {"ece": ece, "accuracy": 0.9}
 
                 resign(path / "evaluation.json", change)
-    return tmp_path
+    return root
+
+
+@pytest.fixture
+def study(study_runs, tmp_path):
+    """A copy of these runs for one test."""
+    return shutil.copytree(study_runs, tmp_path / "study")
 
 
 def test_a_study_is_ranked_on_validation_data(study):

@@ -82,7 +82,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("no_figures", "hastened")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_succeeds_in_any_encoding(monkeypatch, trained, command, encoding):

@@ -52,11 +52,10 @@ def model(tmp_path: Path) -> Path:
     return saved(tmp_path / "model.safetensors")
 
 
-@pytest.fixture
-def odd(tmp_path: Path) -> Path:
-    """Image files of every kind, and files that are none."""
-    folder = tmp_path / "odd"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Image files of every kind, and files that are none; written once, for one is huge."""
+    folder = tmp_path_factory.mktemp("odd")
     pixels = np.random.default_rng(1).integers(0, 256, (40, 50, 4), dtype=np.uint8)
     rgb, grey = Image.fromarray(pixels[..., :3].copy()), Image.fromarray(pixels[..., 0])
     grey.save(folder / "grey.png")
@@ -76,6 +75,12 @@ def odd(tmp_path: Path) -> Path:
     Image.new("1", (20_000, 12_000)).save(folder / "huge.png")
     Image.new("F", (9, 9)).save(folder / "float.tiff")
     return folder
+
+
+@pytest.fixture
+def odd(odd_files: Path, tmp_path: Path) -> Path:
+    """A copy of these files for one test."""
+    return Path(shutil.copytree(odd_files, tmp_path / "odd"))
 
 
 def test_files_of_every_kind_are_predicted_or_listed(

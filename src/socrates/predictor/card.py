@@ -114,7 +114,10 @@ def measure_on_test(prediction: Prediction, labels: torch.Tensor) -> dict[str, M
         measure = partial(metric.measure, num_bins=NUM_BINS)
         interval = None
         if name in ("accuracy", "ece"):
-            interval = metrics.bootstrap(measure, prediction, labels)
+            # not `measure`: only for its own functions has `bootstrap` a short way
+            options = {"num_bins": NUM_BINS} if metric.binned else {}
+            function = partial(metric.function, **options)
+            interval = metrics.bootstrap(function, prediction, labels)
         measured[name] = Measured(metric, measure(prediction, labels), interval)
     return measured
 
