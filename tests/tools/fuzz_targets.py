@@ -23,8 +23,8 @@ from socrates import data, scaling
 from socrates.audit.predictions import open_predictions
 from socrates.data.download import extract
 from socrates.data.food101 import read_part
+from socrates.data.image import image_tensor
 from socrates.data.official import read_idx, read_mat, read_records
-from socrates.data.streamed import as_rgb, opened
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.predictor import load
@@ -118,8 +118,7 @@ def own_images(folder: Path) -> list[Target]:
     inside = [*of_zip(stored), *of_zip(stored, zipfile.ZIP_DEFLATED)]
 
     def decoded(path: Path) -> None:
-        with opened(path) as file:
-            as_rgb(file)
+        image_tensor(path, (3, 8, 8))
 
     return [
         Target(

@@ -32,6 +32,16 @@ Texts = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT ...", help_behavi
 Text = Annotated[str, tyro.conf.arg(metavar="TEXT")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 ReadingChoice = Literal["answer", "abstain", "renormalize", "spread"]
+NoveltyChoice = Literal[
+    "none",
+    "energy",
+    "unknown",
+    "knn",
+    "mahalanobis",
+    "knn+energy",
+    "mahalanobis+energy",
+    "mahalanobis+knn+energy",
+]
 
 
 def positional(metavar: str, hint: str = "(required)") -> Any:

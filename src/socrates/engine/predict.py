@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL.Image import Resampling
 from torch import Tensor
 
 from socrates.data.folder import class_names, image_files, list_images
-from socrates.data.streamed import as_rgb, centre_crop, opened
+from socrates.data.image import image_tensor
 from socrates.data.unreadable import (
     SUFFIXES,
     UNSUPPORTED,
@@ -30,11 +28,19 @@ from socrates.data.unreadable import (
 )
 from socrates.experiment import check_whole
 from socrates.files import check_output, clear_beside, no_formula, replacing
-from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
+from socrates.predictor import BATCH, NOT_NEW, Description, Predictor, new_rows
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
-ROW = ("path", "predicted", "confidence", "unknown", "answered", "error")  # before the classes
+ROW = (
+    "path",
+    "predicted",
+    "confidence",
+    "unknown",
+    "novelty",
+    "answered",
+    "error",
+)  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
 
@@ -77,19 +83,9 @@ def find_images(words: Sequence[str | Path]) -> list[Path]:
 
 
 def read_image(path: Path, about: Description) -> Tensor:
-    """Read a file as the model was trained on images: uint8 (channels, height, width).
-
-    Where the model sees squares, that is the middle of the image.
-    """
-    channels, height, width = about.image_shape
-    with opened(path) as file:
-        image = as_rgb(file)
-    if height == width and about.preparation is not None:
-        image = centre_crop(image, height, about.preparation.shrink)
-    else:
-        image = image.resize((width, height), Resampling.BILINEAR)
-    pixels = torch.from_numpy(np.array(image if channels == 3 else image.convert("L")))
-    return pixels.permute(2, 0, 1) if channels == 3 else pixels[None]
+    """Read a file as the model was trained on images: uint8 (channels, height, width)."""
+    shrink = about.preparation is None or about.preparation.shrink
+    return image_tensor(path, about.image_shape, shrink)
 
 
 def batches(
@@ -177,8 +173,8 @@ def error_row(path: Path, error: UnreadableImage) -> Row:
 
 def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list[Row]:
     """Return one row per file: the columns of `ROW`, and each class."""
-    logits = predictor.logits(images, len(images))
-    prediction = predictor.prediction(logits)
+    logits, novelty = predictor.measure(images, len(images))
+    prediction = predictor.prediction(logits, novelty)
     answers = [*predictor.classes, "unknown"]
     unknown: list[Any] = [None] * len(paths)
     if predictor.about.unknown_class:
@@ -188,6 +184,7 @@ def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list
         [answers[best] for best in torch.as_tensor(prediction.predicted).tolist()],
         torch.as_tensor(prediction.confidence).tolist(),
         unknown,
+        [None] * len(paths) if novelty is None else novelty.tolist(),
         torch.as_tensor(prediction.answered).tolist(),
         [None] * len(paths),
         *torch.as_tensor(prediction.probs).T.tolist(),
@@ -265,10 +262,10 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
 
 
-def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of a folder with a sub-folder for each class.
+def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return logits, labels and, if it is measured, novelty of a folder of one folder per class.
 
-    Its images must be new to the model.
+    Its images must be new to the model: a few that are not are left out, more are refused.
     """
     if not folder.is_dir():
         raise ValueError(
@@ -290,14 +287,23 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
     unreadable = {path: unsupported(path) for path in left_out}
     logits: list[Tensor] = []
     labels: list[int] = []
+    pictures: list[Tensor] = []
+    names_of_files: list[str] = []
+    novelty: list[Tensor] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
-        if known := predictor.seen_rows(images):
-            raise ValueError(f"{folder}: {paths[known[0]]} and {len(known) - 1} more {NOT_NEW}")
-        logits.append(predictor.logits(images, len(images)))
+        pictures.append(predictor.thumbnails(images))
+        names_of_files += [printable(path) for path in paths]
+        outputs, strangeness = predictor.measure(images, len(images))
+        logits.append(outputs)
+        if strangeness is not None:
+            novelty.append(strangeness)
         labels += [label_of[path] for path in paths]
     if unreadable:
         raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    return torch.cat(logits), torch.tensor(labels)
+    rows = new_rows(torch.cat(pictures), predictor.seen, names_of_files)
+    place = rows.to(logits[0].device)
+    strange = torch.cat(novelty)[place] if novelty else None
+    return torch.cat(logits)[place], torch.tensor(labels)[rows], strange
 
 
 def refuse_training_folder(folder: Path, dataset: str) -> None:

@@ -11,33 +11,41 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ..abstention import Certificate, certify
 from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
-from ..contracts import Inputs, image_hash
+from ..contracts import Inputs
+from ..data.image import fitted
+from ..data.thumbnail import SIDE, thumbnails
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
+from ..novelty import NoveltyScore
+from ..novelty import describe as describe_novelty
 from ..scaling import Scaler
 from .description import Description
 from .file_format import MODEL_FILE, Weights, write_file
+from .inputs import Picture, as_pictures, read_pictures
 from .scalers import MissingScaler, describe_all
-
-BATCH = 256
-NOT_NEW = (
-    "trained the model, chose its epoch or fitted its scaler: only images that are new to "
-    "it can certify"
+from .seen import new_rows
+from .strangeness import (
+    check_fits,
+    check_limit,
+    is_familiar,
+    logits_and_novelty,
+    novelty_of_logits,
 )
 
+BATCH = 256
 DROPPED = "the certificate was made for another scaler or reading, and is dropped"
+DROPPED_LIMIT = "the certificate was made for another limit of novelty, and is dropped"
 
 
 class Predictor(nn.Module):
     """Turn inputs into probabilities of the classes (N, C): prepare, model, scaler, reading.
 
-    Images are uint8 (N, channels, height, width) of any height and width: they are resized to what
-    the model was trained on and normalized inside. With the reading "answer" there is a last
-    column, for unknown.
+    Images are uint8 (N, channels, height, width) of any height and width: their centers are resized
+    to what the model was trained on and normalized inside. With the reading "answer" there is a
+    last column, for unknown.
 
     >>> from socrates.contracts import Preparation
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
@@ -58,16 +66,28 @@ class Predictor(nn.Module):
         about: Description,
         scalers: Mapping[str, Scaler] | None = None,
         seen: Tensor | None = None,
+        novelty: NoveltyScore | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.scalers = nn.ModuleDict(dict(scalers or {}))
-        self.about = dataclasses.replace(about, scalers=describe_all(self.scalers))
+        check_fits(novelty, model, len(about.classes))
+        self.novelty = novelty
+        self.about = dataclasses.replace(
+            about,
+            scalers=describe_all(self.scalers),
+            novelty=None if novelty is None else describe_novelty(novelty),
+        )
         self.use(about.scaler, about.reading)
         constants = about.preparation.constants() if about.preparation else torch.zeros(2, 1, 1, 1)
         self.register_buffer("constants", constants, persistent=False)
-        # hashes of images that cannot certify
-        self.seen = torch.zeros(0, dtype=torch.int64) if seen is None else seen
+        # Thumbnails (N, 64) of images that cannot certify.
+        self.seen = torch.zeros(0, SIDE * SIDE, dtype=torch.uint8) if seen is None else seen
+        if self.seen.dtype != torch.uint8 or self.seen.shape[1:] != (SIDE * SIDE,):
+            raise ValueError(
+                f"seen must be uint8 thumbnails (N, {SIDE * SIDE}), got {self.seen.dtype} "
+                f"{tuple(self.seen.shape)}"
+            )
         self.eval()
 
     @property
@@ -110,6 +130,18 @@ class Predictor(nn.Module):
                 self.about, scaler=scaler, reading=reading, certificate=None
             )
 
+    def decline_above(self, strange: float) -> None:
+        """Decline inputs whose novelty is above this share from now on; 1 declines none.
+
+        A certificate for another limit does not hold, and is dropped with a warning.
+        """
+        strange = check_limit(strange)
+        if strange == self.about.strange:
+            return
+        if self.certificate is not None:
+            warnings.warn(DROPPED_LIMIT, stacklevel=2)
+        self.about = dataclasses.replace(self.about, strange=strange, certificate=None)
+
     def forward(self, inputs: Inputs) -> Tensor:
         return self.read(self.model(self.prepare(inputs)))
 
@@ -118,8 +150,14 @@ class Predictor(nn.Module):
         if self.about.preparation is None or not isinstance(inputs, Tensor):
             return inputs
         self._check_images(inputs)
-        size = self.about.image_shape[1:]
-        return self.normalized(inputs if inputs.shape[2:] == size else resized(inputs, size))
+        has_size = inputs.shape[2:] == self.about.image_shape[1:]
+        return self.normalized(inputs if has_size else self.fitted(inputs))
+
+    def fitted(self, images: Tensor) -> Tensor:
+        """Return the centers of images, resized to what the model sees, as training does."""
+        preparation = self.about.preparation
+        shrink = preparation is None or preparation.shrink
+        return fitted(images, self.about.image_shape[1:], shrink)
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images from 0 to 255 normalized as in training, in the model's precision."""
@@ -138,33 +176,75 @@ class Predictor(nn.Module):
         # A Scaler of ours looks at what it is called on, which an exported program cannot.
         return scaler.transform(logits) if isinstance(scaler, Scaler) else scaler(logits)
 
-    def answered(self, confidence: Tensor, predicted: Tensor) -> Tensor:
-        """Return which samples are answered: a known class, and confidence above the threshold."""
+    def answered(
+        self, confidence: Tensor, predicted: Tensor, novelty: Tensor | None = None
+    ) -> Tensor:
+        """Return which samples are answered: a known class, not too strange, confident enough."""
         known = predicted < len(self.classes)
+        known = known & is_familiar(novelty, self.about.strange, confidence)
         if self.certificate is None:
             return known
         return known & (confidence >= self.certificate.threshold)
 
     @torch.no_grad()
-    def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
+    def logits(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Tensor:
         """Return the model's own logits, neither scaled nor read, and leave it in eval mode."""
+        return self.measure(inputs, batch_size, novelty=False)[0]
+
+    @torch.no_grad()
+    def measure(
+        self,
+        inputs: Inputs | ArrayLike | Picture | Sequence[Picture],
+        batch_size: int = BATCH,
+        *,
+        novelty: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the model's own logits and, if it has a score for it, the novelty of the inputs.
+
+        `prediction` takes both.
+        """
         self.eval()
+        score = self.novelty if novelty else None
         device = device_of(self.model)
         samples = self._open_inputs(inputs)
         if isinstance(samples, Mapping):
-            return self.model({key: value.to(device) for key, value in samples.items()}).float()
+            moved = {key: value.to(device) for key, value in samples.items()}
+            logits, strangeness = logits_and_novelty(self.model, score, moved)
+            return logits.float(), strangeness
         batches = samples.split(batch_size)
         if not len(batches[0]):
             raise ValueError("there are no inputs: expected at least one")
-        return torch.cat([self.model(self.prepare(batch.to(device))).float() for batch in batches])
+        logits_of: list[Tensor] = []
+        novelty_of: list[Tensor] = []
+        for batch in batches:
+            prepared = self.prepare(batch.to(device))
+            logits, strangeness = logits_and_novelty(self.model, score, prepared)
+            logits_of.append(logits.float())
+            if strangeness is not None:
+                novelty_of.append(strangeness)
+        return torch.cat(logits_of), torch.cat(novelty_of) if novelty_of else None
 
-    def predict(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Prediction:
-        """Return probabilities, confidence, predicted class and `answered` of the inputs."""
-        return self.prediction(self.logits(inputs, batch_size))
+    def predict(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Prediction:
+        """Return probabilities, confidence, predicted class, novelty and `answered` of the inputs.
+
+        Inputs are a tensor or array as in training, or image files and images of Pillow, one or a
+        list of them, of any sizes. `answered` are known classes that are not too strange and, with
+        a certificate, confident enough.
+        """
+        logits, novelty = self.measure(inputs, batch_size)
+        return self.prediction(logits, novelty)
 
     @torch.no_grad()
-    def prediction(self, logits: ArrayLike) -> Prediction:
-        """Return the prediction for logits of this model, such as those that a run keeps."""
+    def prediction(self, logits: ArrayLike, novelty: ArrayLike | None = None) -> Prediction:
+        """Return the prediction for logits of this model, such as those that a run keeps.
+
+        Pass the novelty (N,) that `measure` returned with them. Without it, it is computed where
+        the score takes logits alone; otherwise there is none, with a warning.
+        """
         rows = as_tensor(logits, "logits")
         if rows.ndim != 2 or rows.shape[1] != self.about.num_outputs:
             raise ValueError(
@@ -174,66 +254,87 @@ class Predictor(nn.Module):
         result = predict(self.scaled(rows), self.about.reading)
         confidence = torch.as_tensor(result.confidence)
         predicted = torch.as_tensor(result.predicted)
-        return dataclasses.replace(result, answered=self.answered(confidence, predicted))
+        strangeness = novelty_of_logits(self.novelty, rows, novelty, self.about.strange)
+        answered = self.answered(confidence, predicted, strangeness)
+        return dataclasses.replace(result, answered=answered, novelty=strangeness)
 
     def certify(
         self,
-        inputs: Inputs | ArrayLike | None = None,
+        inputs: Inputs | ArrayLike | Picture | Sequence[Picture] | None = None,
         labels: ArrayLike | None = None,
         *,
         risk: float,
         delta: float = 0.1,
         logits: ArrayLike | None = None,
+        novelty: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
-        Pass the inputs of labeled samples, or `logits` that this model made of them. Labels are
+        Pass the inputs of labeled samples, or `logits` and, if there is any, the `novelty` that
+        this model made of them (see `measure`). Labels are
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
-        the model remembers; logits are taken on trust. See `socrates.abstention.certify`.
+        the model remembers: up to 2% that look like one of them are left out with a warning, more
+        are refused. Logits are taken on trust. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        result = self._predict_new(inputs) if logits is None else self.prediction(logits)
+        if logits is None:
+            samples, labels = self._new_samples(inputs, labels)
+            result = self.predict(samples)
+        else:
+            result = self.prediction(logits, novelty)
         confidence = torch.as_tensor(result.confidence)
         predicted = torch.as_tensor(result.predicted)
         numbers = open_labels(labels, len(result), len(self.classes), self.classes)
         true_class = as_tensor(numbers, "labels").to(predicted.device)
-        is_class = predicted < len(self.classes)
-        scores = confidence * is_class  # the answer "unknown" is not accepted at any threshold
-        certificate = certify(scores, predicted == true_class, risk, delta, thresholds=thresholds)
+        # What is declined at any threshold is no answer that could be wrong.
+        strangeness = None if result.novelty is None else torch.as_tensor(result.novelty)
+        may_answer = is_familiar(strangeness, self.about.strange, confidence)
+        may_answer = may_answer & (predicted < len(self.classes))
+        if not bool(may_answer.any()):
+            raise ValueError("nothing can be certified: every sample is declined as it is")
+        correct = (predicted == true_class)[may_answer]
+        certificate = certify(confidence[may_answer], correct, risk, delta, thresholds=thresholds)
         certificate = dataclasses.replace(
-            certificate, threshold=single_precision(certificate.threshold)
+            certificate,
+            threshold=single_precision(certificate.threshold),
+            coverage=certificate.num_accepted / len(result),
         )
         self.about = dataclasses.replace(self.about, certificate=certificate)
         return certificate
 
-    def _predict_new(self, inputs: Any) -> Prediction:
-        """Predict inputs, and refuse images that training or validation had."""
+    def _new_samples(self, inputs: Any, labels: ArrayLike) -> tuple[Inputs, ArrayLike]:
+        """Return inputs and labels without images that training or validation had."""
         samples = self._open_inputs(inputs)
-        if known := self.seen_rows(samples):
-            raise ValueError(f"image {known[0]} and {len(known) - 1} more {NOT_NEW}")
-        return self.predict(samples)
+        if not isinstance(samples, Tensor) or samples.dtype != torch.uint8 or not len(self.seen):
+            return samples, labels
+        names = [str(getattr(item, "filename", item)) for item in as_pictures(inputs) or ()]
+        rows = new_rows(self.thumbnails(samples), self.seen, names)
+        if len(rows) == len(samples):
+            return samples, labels
+        return samples[rows], np.asarray(labels)[rows.numpy()]
+
+    def thumbnails(self, images: Tensor) -> Tensor:
+        """Return thumbnails of images of any size, by which those of training are recognized."""
+        self._check_images(images)
+        has_size = images.shape[2:] == self.about.image_shape[1:]
+        return thumbnails(images if has_size else self.fitted(images))
 
     def _open_inputs(self, inputs: Any) -> Inputs:
         """Return tensors as they are, and of all else tensors in the model's precision."""
         if isinstance(inputs, Tensor):
             return inputs
+        if (pictures := as_pictures(inputs)) is not None:
+            return read_pictures(pictures, self.about)
         if isinstance(inputs, Mapping):
             return {name: as_tensor(values, name) for name, values in inputs.items()}
         opened = as_tensor(inputs, "inputs")
         return opened.to(dtype_of(self.model)) if opened.is_floating_point() else opened
-
-    def seen_rows(self, inputs: Inputs) -> list[int]:
-        """Return the rows of images, in the size of training, that training or validation had."""
-        if not isinstance(inputs, Tensor) or inputs.dtype != torch.uint8 or not len(self.seen):
-            return []
-        seen = set(self.seen.tolist())
-        return [row for row, image in enumerate(inputs) if image_hash(image.cpu()) in seen]
 
     def save(self, path: Path | str, *, weights: Weights = "full") -> Path:
         """Write everything to one file, or to model.safetensors in a folder; `load` reads both.
@@ -247,6 +348,9 @@ class Predictor(nn.Module):
             state = self.model.state_dict()
             tensors |= {f"model.{key}": value for key, value in state.items()}
             tensors["seen"] = self.seen
+        if self.novelty is not None:
+            state = self.novelty.state_dict()
+            tensors |= {f"novelty.{key}": value for key, value in state.items()}
         if weights == "half":
             tensors = {key: _half(key, value) for key, value in tensors.items()}
         about = dataclasses.replace(self.about, scalers=describe_all(self.scalers))
@@ -288,11 +392,6 @@ def dtype_of(model: nn.Module) -> torch.dtype:
     """Return the precision of a model's parameters, the usual one if it has none."""
     dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
     return next(dtypes, torch.get_default_dtype())
-
-
-def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return float images of that height and width, as training resizes them."""
-    return F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
 
 
 def single_precision(threshold: float) -> float:

@@ -1,0 +1,50 @@
+"""Every novelty score by name, which the rest of the package iterates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socrates.novelty.energy import Energy
+from socrates.novelty.mahalanobis import Mahalanobis
+from socrates.novelty.neighbors import NearestNeighbors
+from socrates.novelty.score import NoveltyScore
+from socrates.novelty.sums import MahalanobisAndEnergy, NeighborsAndEnergy, ThreeVotes
+from socrates.novelty.unknown import UnknownColumn
+
+# In the order of tables. Its class holds what any part of the package needs: the printed names,
+# what it needs, what it keeps of the training data, and how it is fitted, saved and loaded.
+NOVELTY: dict[str, type[NoveltyScore]] = {
+    "energy": Energy,
+    "unknown": UnknownColumn,
+    "knn": NearestNeighbors,
+    "mahalanobis": Mahalanobis,
+    "knn+energy": NeighborsAndEnergy,
+    "mahalanobis+energy": MahalanobisAndEnergy,
+    "mahalanobis+knn+energy": ThreeVotes,
+}
+DEFAULT = "mahalanobis+knn+energy"
+
+
+def create(name: str, **options: Any) -> NoveltyScore:
+    """Return a new score of that name in NOVELTY.
+
+    >>> create("knn", neighbors=5)
+    NearestNeighbors(not fitted)
+    """
+    if name not in NOVELTY:
+        raise ValueError(f"novelty must be one of {', '.join(NOVELTY)}, got {name!r}")
+    return NOVELTY[name](**options)
+
+
+def name_of(score: NoveltyScore) -> str:
+    """Return the name of a score in NOVELTY.
+
+    >>> name_of(create("energy"))
+    'energy'
+    """
+    for name, kind in NOVELTY.items():
+        if type(score) is kind:
+            return name
+    raise ValueError(
+        f"{type(score).__name__} is not in socrates.novelty.NOVELTY: add its class to it"
+    )
