@@ -153,7 +153,7 @@ def table(runs: Mapping[str, Sequence[Path]], out: Path) -> str:
     """Return the results of each way to train, with its mean over the seeds."""
     heads = ("accuracy", "known answered", "right among these", "strangers answered")
     lines = [
-        f"| 600 photographs, {', '.join(KNOWN.values())} | {', %  | '.join(heads)}, % | "
+        f"| 600 photographs, {', '.join(KNOWN.values())} | {', % | '.join(heads)}, % | "
         "processor time of a training |",
         "|---|" + "---:|" * (len(heads) + 1),
     ]
