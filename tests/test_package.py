@@ -36,7 +36,7 @@ LAYERS = {
     "data": {"contracts", "files", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
-    "optimization": {"data", "methods"},
+    "optimization": {"data", "methods", "models"},
     "experiment": {"contracts", "data", "methods", "models", "names", "optimization"},
     "records": {"data", "experiment", "files", "metrics"},
     # records and report only for the card and the Hub, which nothing else here imports
@@ -103,6 +103,7 @@ LAYERS = {
         "metrics",
         "models",
         "names",
+        "optimization",
         "paper",
         "predictor",
         "prose",

@@ -31,8 +31,9 @@ from socrates.report.vocabulary import METRICS, SPLITS, compared_metrics
 
 from .commands import Sweep, Tune
 from .dry_run import list_candidates, list_runs
-from .options import ManyRuns, command_of, flag, packages, parse_seeds, read
+from .options import ManyRuns, flag, packages, parse_seeds, read
 from .output import console, show, table_of
+from .repeat import command_of
 from .report import show_answers
 
 

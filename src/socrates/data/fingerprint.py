@@ -15,6 +15,7 @@ from torch import Tensor
 from socrates.contracts import Splits
 
 from .download import file_digest
+from .features import with_images
 from .folder import FolderListing, FolderSplits, files_by_name, list_folder
 from .image import fitted
 from .memory import remembered
@@ -108,6 +109,7 @@ def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
 
     Images of other kinds of split than those of this package are left out.
     """
+    splits = with_images(splits)
     digest = hashlib.sha256()
     num_bytes = 0
     streamed: list[Path] = []
@@ -135,6 +137,7 @@ def seen_images(splits: Splits) -> Tensor:
 
     These are the images that train a model, choose its epoch or fit its scaler.
     """
+    splits = with_images(splits)
     parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
     pictures = [thumbnails(_seen_part(part)) for part in parts]
     return torch.cat([thumbnails(torch.zeros(0, 1, 1, 1)), *pictures])

@@ -169,19 +169,22 @@ def _list_folder(path: Path) -> FolderListing:
     return FolderListing(path, parts, classes, tuple(left_out))
 
 
-def usual_size(files: NDArray[Any], sample: int = 100) -> int:
-    """Return 32 if images are mostly small, else 224.
+def usual_size(files: NDArray[Any]) -> int:
+    """Return 32 if images are mostly small, at most 64 pixels, else 224."""
+    return SMALL_SIZE if median_side(files) <= SMALL else LARGE_SIZE
 
-    Small means that the median shorter side of about a hundred images, evenly spaced in the list,
-    is at most 64 pixels. Only the headers of these files are read; those that cannot be read are
-    reported later.
+
+def median_side(files: NDArray[Any], sample: int = 100) -> int:
+    """Return the median shorter side, in pixels, of about a hundred images evenly spaced in a list.
+
+    Only the headers of these files are read; those that cannot be read are reported later.
     """
     step = max(1, len(files) // sample)
     sides: list[int] = []
     for path in files[::step]:
         with suppress(UnreadableImage), opened(path) as image:
             sides.append(min(image.size))
-    return SMALL_SIZE if sides and np.median(sides) <= SMALL else LARGE_SIZE
+    return int(np.median(sides)) if sides else LARGE_SIZE
 
 
 def read_squares(

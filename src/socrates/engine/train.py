@@ -22,6 +22,7 @@ from socrates.engine.build import (
     freeze,
     learning_rate,
     load_data,
+    load_samples,
     make_fabric,
     weight_norm,
 )
@@ -148,7 +149,7 @@ def already_finished(run: Run, data_root: Path | None, known: dict[Any, Fingerpr
         if key not in known:
             with nothing_downloaded():
                 known[key] = fingerprint(
-                    experiment.dataset.name, lambda: load_data(experiment, data_root), data_root
+                    experiment.dataset.name, lambda: load_samples(experiment, data_root), data_root
                 )
         check_data(run, known[key])
     except (FileNotFoundError, ImportError):
@@ -171,7 +172,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> R
     fabric = make_fabric(options.accelerator, experiment.precision, *options.processes)
     with launched(fabric) as ranks:
         with ranks.first_ahead():
-            loaded = load_data(experiment, options.data_root)
+            loaded = load_data(experiment, options.data_root, fabric.device, tell)
         data_now = fingerprint_loaded(experiment.dataset.name, loaded, options.data_root)
         splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
         state = build(experiment, splits, fabric, options.start)
@@ -229,7 +230,9 @@ def _prepared(
     if hasattr(state.model, "features"):
         model.mark_forward_method("features")
     steps = state.steps_per_epoch
-    tell(Started(state.experiment, saving.run, state.epoch, steps, str(splits), seconds))
+    run = saving.run
+    shape = splits.image_shape
+    tell(Started(state.experiment, run, state.epoch, steps, str(splits), seconds, shape))
     saving.ranks.hurry()
     return model
 
