@@ -28,7 +28,6 @@ from .seen import new_rows
 from .strangeness import (
     check_fits,
     check_limit,
-    is_familiar,
     logits_and_novelty,
     novelty_of_logits,
 )
@@ -173,7 +172,8 @@ class Predictor(nn.Module):
     ) -> Tensor:
         """Return which samples are answered: a known class, not too strange, confident enough."""
         known = predicted < len(self.classes)
-        known = known & is_familiar(novelty, self.about.strange, confidence)
+        if novelty is not None:
+            known = known & (novelty.to(known.device) <= self.about.strange)
         if self.certificate is None:
             return known
         return known & accepted(self.certificate, self.classes, confidence, predicted, novelty)

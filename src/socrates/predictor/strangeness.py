@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ..arrays.open import ArrayLike, as_tensor
@@ -80,17 +79,6 @@ def novelty_of_logits(
             warnings.warn(UNMEASURED, stacklevel=4)
         return None
     return novelty.scores(None, logits)
-
-
-def is_familiar(novelty: Tensor | None, limit: float, like: Tensor) -> Tensor:
-    """Return which samples are not too strange: all of them if novelty was not measured.
-
-    >>> is_familiar(torch.tensor([0.2, 0.99]), 0.95, torch.zeros(2))
-    tensor([ True, False])
-    """
-    if novelty is None or limit >= 1:
-        return torch.ones_like(like, dtype=torch.bool)
-    return (novelty <= limit).to(like.device)
 
 
 def check_limit(limit: float) -> float:
