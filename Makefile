@@ -82,10 +82,12 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/report.py
 
-# The verdicts of reports on simulated studies: the tables of docs/statistics.md, in some minutes.
+# The verdicts of reports and audits, and fits of the read-out, on simulated data: the tables of
+# docs/statistics.md, docs/audit.md and docs/scalers.md, in some minutes.
 simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/simulate_audits.py --write
+	$(BIN)/python benchmarks/simulate_readout.py --first-seed 30000 --write
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -48,6 +48,8 @@ SCALERS: dict[str, Callable[[], Scaler]] = {
 }
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- scalers: begin -->", "<!-- scalers: end -->"
+PAGE_BEGIN = "<!-- real predictions: begin -->"
+PAGE_END = "<!-- real predictions: end -->"
 SHORT = (
     "file",
     "rows",
@@ -179,15 +181,19 @@ def write(heads: list[str], rows: list[list[str]], options: argparse.Namespace) 
         "is the best strength in hindsight. A scaler fails where a class is missing."
     )
     page, readme = ROOT / "docs" / "scalers.md", ROOT / "README.md"
-    page.write_text(
-        f"# Scalers on real predictions\n\n{caption}\n\n{names}\n\n{_markdown(heads, rows)}\n"
-    )
+    table = f"{caption}\n\n{names}\n\n{_markdown(heads, rows)}"
+    _replace(page, PAGE_BEGIN, PAGE_END, table)
     kept = [place for place, head in enumerate(heads) if head in SHORT]
     short = _markdown(
         [heads[place] for place in kept], [[row[place] for place in kept] for row in rows]
     )
-    before, rest = readme.read_text().split(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n{short}\n\n{caption}\n{END}{rest.split(END)[1]}")
+    _replace(readme, BEGIN, END, f"{short}\n\n{caption}")
+
+
+def _replace(page: Path, begin: str, end: str, text: str) -> None:
+    """Replace what stands between two marks of a page."""
+    before, rest = page.read_text().split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def _markdown(heads: list[str], rows: list[list[str]]) -> str:

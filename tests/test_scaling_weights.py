@@ -108,7 +108,7 @@ def test_samples_of_weight_0_are_left_out_whatever_they_hold(kind):
 
 
 @pytest.mark.parametrize("size", [0.01, 3.0])
-@pytest.mark.parametrize("kind", ["temperature", "ensemble", "beta", "readout"])
+@pytest.mark.parametrize("kind", ["temperature", "ensemble", "beta"])
 def test_without_a_penalty_only_ratios_of_weights_matter(kind, size):
     logits, labels = data_for(kind, 400)
     weight = 1 + labels.double()

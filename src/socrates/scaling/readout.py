@@ -13,60 +13,65 @@ from socrates.metrics.predictions import probabilities
 from socrates.scaling.held_out import HeldOut, mean
 from socrates.scaling.newton import minimize
 from socrates.scaling.scaler import CONVERGED, Fit, FitReport, Scaler
-from socrates.scaling.temperature import HOPELESS, RowSums, fit_inverse_temperature
+from socrates.scaling.temperature import RowSums, fit_inverse_temperature
 
-# T stays between these multiples of the known logits' spread.
-COLDEST = 1e-6
-HOTTEST = 1e4
-# The coarse search: 1 / T in units of the logits' spread, on this many rows or logits at most.
-COARSE_FACTORS = tuple(10 ** (k / 5) for k in range(-7, 16))
+# T stays within this factor of the temperature of the known columns.
+WIDEST = 3.0
+# The strength of the prior of T, and what the unknown column must gain of the mean NLL, (this many
+# rows / n)^2: both were chosen by benchmarks/simulate_readout.py, so that few rows seldom make the
+# read-out worse than temperature scaling.
+PRIOR_STRENGTH = 5.0
+ENOUGH_ROWS = 10.0
+# The coarse search: multiples of the known columns' 1 / T, on this many rows or logits at most.
+COARSE_FACTORS = tuple(WIDEST ** (k / 5) for k in range(-4, 5))
 COARSE_ROWS = 2000
 COARSE_ELEMENTS = 2**20
 # Descents from the lowest valleys of the coarse search, first on its rows, then on all of them.
-NUM_VALLEYS = 4
 NUM_DESCENTS = 2
-# Where to look for the best bias: around the two columns' balance, and at this many sharp turns.
+# Where to look for the best bias: around the two columns' balance, and at some of the turns.
 BALANCES = tuple(range(-13, 14))
-NUM_TURNS = 24
+NUM_TURNS = 25
+# Biases times rows that are looked at together.
+CHUNK_ELEMENTS = 2**20
 # On the larger of the gradients by (T, bias) and by (log T, bias).
 TOLERANCE = 1e-8
 # At this bias below the closest call, the unknown column's probability is under 1e-17 for every
-# row.
+# row; new rows with heavy tails may have a column that leads by this many times more.
 RULED_OUT = 40.0
-# NLLs that differ by less than this are the same.
-SAME = 1e-9
-
-SURE_OR_UNKNOWN = (
-    "the unknown column is high wherever the largest known logit is wrong, so the "
-    "NLL falls for ever as T goes to 0"
-)
+LARGER_LEAD = 100.0
 
 
 class ReadoutScaling(Scaler):
     """Scales logits to z / T + bias * e_unknown, for the reading "spread" of the unknown column.
 
     The unknown column is the last. With s = softmax(z / T + bias * e_unknown) over c + 1 columns,
-    class k has probability s_k + s_unknown / c: "I do not know" counts as a uniform belief. T and
-    bias minimise the NLL of the known classes. A bias towards -infinity is temperature scaling of
-    the known classes; if nothing finite is better, T is that temperature and the bias is the finite
-    number that brings s_unknown below 1e-17 on the fit data. Calling returns all c + 1 scaled
-    logits, `probs` the c probabilities; the `report` measures the gradient by T and bias.
+    class k has probability s_k + s_unknown / c: "I do not know" counts as a uniform belief. A bias
+    towards -infinity is temperature scaling of the known classes, with temperature T_known.
 
-    The NLL is not convex: several valleys are descended and the lowest wins. Three limits have no
-    optimum and end in a warning. T -> 0 with bias = -k / T: where the unknown column leads by more
-    than k in every row whose largest known logit is wrong, and in few others, each row ends either
-    sure or wholly unknown, and T stops at a small value where the gradient has vanished. T -> 0
-    alone: every label has the largest known logit. T -> infinity: the logits say less than a
-    uniform guess. T stays between 1e-6 and 10,000 times the spread of the known logits.
+    T and bias minimise the NLL of the known classes on n rows, plus -5 / n log(1 - x^2) with
+    x = log(T / T_known) / log 3: a prior that keeps T between a third of T_known and three times
+    T_known, and that fades as rows are added. The unknown column is used if it lowers this by more
+    than (10 / n)^2 in comparison with temperature scaling. Otherwise it is ruled out: T is T_known,
+    and the bias is a finite number that brings s_unknown below 1e-17 on the fit data. So it is
+    where temperature scaling has no optimum, which ends in a warning. Calling returns all c + 1
+    scaled logits, `probs` the c probabilities; the `report` measures the gradient by T and bias.
+    Where few rows rule the unknown column out, their NLL may rise above that before the fit. The
+    NLL is not convex: several descents are tried and the lowest wins.
 
-    >>> known = [[4.0, 0.0], [4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [3.0, 0.0]]
-    >>> unknown = [1.0, 3.0, 1.0, 5.0, -9.0]
-    >>> logits = torch.tensor([[*row, last] for row, last in zip(known, unknown, strict=True)])
-    >>> scaler = ReadoutScaling().fit(logits, torch.tensor([0, 0, 1, 1, 1]))
+    The fit sees known classes only, so it cannot learn what strangers look like: a ruled-out column
+    says that the known columns suffice to be calibrated on known classes, nothing else.
+
+    >>> rows = [[2.0, 0.0, 0.0], [2.0, 0.0, -1.0], [0.0, 2.0, 0.0], [2.0, 0.0, 2.0]]
+    >>> logits = torch.tensor(rows * 10)
+    >>> labels = torch.tensor([0, 0, 1, 1] * 10)  # wrong where the unknown column is high
+    >>> scaler = ReadoutScaling().fit(logits, labels)
     >>> scaler(logits).shape, scaler.probs(logits).shape
-    (torch.Size([5, 3]), torch.Size([5, 2]))
-    >>> scaler.report.nll_after < scaler.report.nll_before
-    True
+    (torch.Size([40, 3]), torch.Size([40, 2]))
+    >>> from socrates.scaling import TemperatureScaling
+    >>> TemperatureScaling().fit(logits[:, :-1], labels).report.nll_after
+    0.56...
+    >>> scaler.report.nll_after
+    0.3...
     """
 
     title = "readout scaling"
@@ -83,32 +88,24 @@ class ReadoutScaling(Scaler):
         return 2
 
     def _fit(self, data: HeldOut) -> Fit:
-        nll = SpreadNLL(data)
-        before, _ = nll.at(1.0, 0.0)
-        b_known, known, known_limit = fit_inverse_temperature(data.known)
-        # A coarse search, descents from its valleys, then a look at the limits.
-        starts = sorted(nll.lowest(b) for b in _valleys(nll, data, b_known))
-        point, steps = min(nll.descend(start) for start in starts[:NUM_DESCENTS])
-        cold = nll.lowest(nll.high)
-        start = min(before, cold)
-        if start.value < point.value - SAME:
-            point, steps = nll.descend(start)
-        converged = nll.at(point.b, point.bias)[1] < CONVERGED
-        if not converged and nll.rounding > 1e-12:  # single precision was not enough
-            nll = SpreadNLL(data, exact=True)
-            point, more_steps = nll.descend(point)
-            steps += more_steps
-        limit = SURE_OR_UNKNOWN if cold.value <= point.value + SAME else ""
-        if known.nll_after <= point.value + SAME:
-            point = Point(0.0, b_known, nll.ruled_out(b_known))
-            steps = known.num_iterations
-            limit = known_limit
-        elif point.value >= nll.log_c - SAME:
-            point = nll.lowest(nll.low)
-            limit = HOPELESS
-        point, gradient_norm = nll.at(point.b, point.bias)
-        after = min(before.value, point.value)
-        report = FitReport(len(data.labels), steps, gradient_norm, before.value, after)
+        b_known, known, limit = fit_inverse_temperature(data.known)
+        nll = SpreadNLL(data, b_known)
+        before = nll.without_prior(1.0, 0.0)
+        steps = known.num_iterations
+        ruled_out, gradient_norm = nll.at(b_known, nll.ruled_out(b_known))
+        point = ruled_out
+        if not limit:
+            lowest, num_steps, norm = _lowest(nll, data)
+            if norm >= CONVERGED and nll.rounding > 1e-12:  # single precision was not enough
+                nll = SpreadNLL(data, b_known, exact=True)
+                lowest, more_steps, norm = nll.descend(lowest)
+                num_steps += more_steps
+            if lowest.value < ruled_out.value - (ENOUGH_ROWS / nll.num_samples) ** 2:
+                point = lowest
+                steps = num_steps
+                gradient_norm = norm
+        after = nll.without_prior(point.b, point.bias)
+        report = FitReport(len(data.labels), steps, gradient_norm, before, after)
         limit = limit and f"{limit}; T = {1 / point.b:.4g}"
         return {"temperature": 1 / point.b, "bias": point.bias}, report, limit
 
@@ -123,7 +120,7 @@ class ReadoutScaling(Scaler):
 
 
 class Point(NamedTuple):
-    """NLL at b = 1 / T and bias; the lowest is the least."""
+    """What is minimised at b = 1 / T and bias; the lowest is the least."""
 
     value: float
     b: float
@@ -131,30 +128,33 @@ class Point(NamedTuple):
 
 
 class SpreadNLL:
-    """Mean of -log(s_y + s_unknown / c) by theta = (b, bias).
+    """Mean of -log(s_y + s_unknown / c) by theta = (b, bias), and the prior of b.
 
-    It is computed from the known columns' row sums and two numbers per row. In b = 1 / T the
-    valleys that lead to T = 0 are straight: bias = balance - k b.
+    It is computed from the known columns' row sums and two numbers per row.
     """
 
-    def __init__(self, data: HeldOut, exact: bool = False) -> None:
+    def __init__(self, data: HeldOut, b_known: float, exact: bool = False) -> None:
         self.sums = RowSums(data.known, exact)
+        weight = self.sums.weight
+        self.num_samples = len(data.labels) if weight is None else float(weight.sum())
+        self.b_known = b_known
         unknown = data.logits[:, -1].to(self.sums.dtype)
         self.u_unknown = (unknown - self.sums.top).cpu().double()
         self.log_c = math.log(data.logits.shape[1] - 1)
         self.rounding = 1e-13 if self.sums.dtype == torch.float64 else 1e-9
-        b = self.sums.hottest
-        spread = math.sqrt(max(self.sums.slope(self.sums.at(b, 2), b).second, 0.0))
-        # The smallest and the largest b.
-        self.low = min(1.0, 1 / (HOTTEST * spread)) if spread > 0 else 1.0
-        self.high = max(1.0, 1 / (COLDEST * spread)) if spread > 0 else 1.0
 
     def evaluate(self, theta: Tensor) -> tuple[float, Tensor]:
-        """Return value and gradient at theta, where `direction` and `norm` then are taken."""
-        b = min(max(float(theta[0]), self.low), self.high)
+        """Return value and gradient at theta, where `direction` and `norm` then are taken.
+
+        Where the prior is 0 the value is infinite.
+        """
+        b = float(theta[0])
         bias = float(theta[1])
         self.b = b
         self.bias = bias
+        x = math.log(b / self.b_known) / math.log(WIDEST) if b > 0 else -1.0
+        if not abs(x) < 1:
+            return math.inf, torch.zeros_like(theta)
         s0, s1, s2 = self.sums.at(b, 3).near(b, 3)
         log_known = s0.log()
         expected = b * s1 / s0
@@ -169,16 +169,36 @@ class SpreadNLL:
         narrow = r * (1 - r)
         over = unknown - expected
         above = unknown - true
-        # By a common factor of b and bias, and by the bias: in these a valley is round enough to
-        # limit steps.
+        # By a common factor 1 + f of b and bias, and by the bias: in these a valley is round enough
+        # to limit steps.
         by_factor = expected + s * over - true - r * above
         gradient = mean(torch.stack([by_factor, s - r]), self.sums.weight)
         bb = (1 - s) * variance + wide * over.square() - narrow * above.square()
         cross = wide * over - narrow * above
         hessian = mean(torch.stack([bb, cross, cross, wide - narrow]), self.sums.weight).view(2, 2)
+        prior, slope, curve = self._prior(x)
+        gradient[0] += slope
+        hessian[0, 0] += curve
         self.step = _step(hessian, gradient, b, bias)
         gradient[0] = (gradient[0] - bias * gradient[1]) / b
-        return float(mean(value, self.sums.weight)), gradient
+        return float(mean(value, self.sums.weight)) + prior, gradient
+
+    def _prior(self, x: float) -> tuple[float, float, float]:
+        """Return -strength / n log(1 - x^2), and its derivatives by f, where b is b (1 + f)."""
+        strength = PRIOR_STRENGTH / self.num_samples
+        by_x = 2 * x / (1 - x * x)
+        by_x_twice = 2 * (1 + x * x) / (1 - x * x) ** 2
+        x_by_f = 1 / math.log(WIDEST)
+        slope = by_x * x_by_f
+        curve = by_x_twice * x_by_f**2 - slope
+        return -strength * math.log1p(-x * x), strength * slope, strength * curve
+
+    def without_prior(self, b: float, bias: float) -> float:
+        """Return the mean NLL at any b > 0 and bias."""
+        log_known = self.sums.at(b, 3).near(b, 1)[0].log()
+        unknown = b * self.u_unknown + bias
+        log_true = torch.logaddexp(b * self.sums.u_true, unknown - self.log_c)
+        return float(mean(torch.logaddexp(log_known, unknown) - log_true, self.sums.weight))
 
     def direction(self, gradient: Tensor, forcing: float) -> Tensor:
         """Return Newton's step from where the gradient was last computed."""
@@ -191,11 +211,12 @@ class SpreadNLL:
     def _length(self, gradient: Tensor, factor: float) -> float:
         return math.hypot(float(gradient[0]) * self.b * factor, float(gradient[1]))
 
-    def descend(self, start: Point) -> tuple[Point, int]:
-        """Return the minimum whose valley holds the start, and the number of steps to it."""
+    def descend(self, start: Point) -> tuple[Point, int, float]:
+        """Return the minimum whose valley holds the start, the steps to it, and the gradient."""
         theta = torch.tensor([start.b, start.bias], dtype=torch.float64)
         theta, steps, _ = minimize(self, theta, max(TOLERANCE, 200 * self.rounding), self.rounding)
-        return Point(self.evaluate(theta)[0], self.b, self.bias), steps
+        point, gradient_norm = self.at(float(theta[0]), float(theta[1]))
+        return point, steps, gradient_norm
 
     def at(self, b: float, bias: float) -> tuple[Point, float]:
         """Return the point, and the length of the gradient by T and bias there."""
@@ -207,31 +228,27 @@ class SpreadNLL:
 
         As a function of the bias the NLL is a constant + mean of softplus(bias - open) -
         softplus(bias - close): two turns per row, where the unknown column takes half of its
-        probability and half of its true class's. With max(0, x) for softplus, exact as T -> 0, the
-        minimum is at a turn, or anywhere on a flat stretch between two.
+        probability and half of its true class's.
         """
         log_known = self.sums.at(b, 3).near(b, 1)[0].log()
         opening = log_known - b * self.u_unknown
         closing = b * (self.sums.u_true - self.u_unknown) + self.log_c
-        turns, order = torch.cat([opening, closing]).sort()
-        changes = torch.where(order < len(opening), 1.0, -1.0).double()
-        if self.sums.weight is not None:
-            share = self.sums.weight / self.sums.weight.sum()
-            changes = changes * share[order % len(opening)]
-        heights = pad((changes.cumsum(0)[:-1] * turns.diff()).cumsum(0), (1, 0))
-        lowest = heights.argsort()[:NUM_TURNS]
-        between = (turns[lowest] + turns[(lowest + 1).clamp(max=len(turns) - 1)]) / 2
+        turns = torch.cat([opening, closing]).sort().values
+        some = torch.linspace(0, len(turns) - 1, NUM_TURNS).long()
         around = torch.tensor(BALANCES) - b * self.u_unknown.median()
-        biases = torch.cat([around, turns[lowest], between])
-        differences = [softplus(bias - opening) - softplus(bias - closing) for bias in biases]
-        values = torch.stack([mean(each, self.sums.weight) for each in differences])
+        biases = torch.cat([around, turns[some]])
+        size = max(1, CHUNK_ELEMENTS // len(opening))
+        chunks = [biases[start : start + size, None] for start in range(0, len(biases), size)]
+        changes = (softplus(bias - opening) - softplus(bias - closing) for bias in chunks)
+        values = torch.cat([mean(each, self.sums.weight) for each in changes])
         index = int(values.argmin())
         constant = mean(log_known - b * self.sums.u_true, self.sums.weight)
-        return Point(float(values[index] + constant), b, float(biases[index]))
+        prior, _, _ = self._prior(math.log(b / self.b_known) / math.log(WIDEST))
+        return Point(float(values[index] + constant) + prior, b, float(biases[index]))
 
     def ruled_out(self, b: float) -> float:
-        """Return a finite bias that is as good as -infinity."""
-        return -RULED_OUT - max(0.0, b * float(self.u_unknown.max()))
+        """Return a finite bias that is as good as -infinity, on new rows too."""
+        return -RULED_OUT - LARGER_LEAD * max(0.0, b * float(self.u_unknown.max()))
 
 
 def _step(hessian: Tensor, gradient: Tensor, b: float, bias: float) -> Tensor:
@@ -245,19 +262,18 @@ def _step(hessian: Tensor, gradient: Tensor, b: float, bias: float) -> Tensor:
     return torch.stack([b * by_factor, bias * by_factor + by_bias])
 
 
-def _valleys(nll: SpreadNLL, data: HeldOut, b_known: float) -> list[float]:
-    """Return where the NLL's lowest valleys along b are on some of the rows."""
+def _lowest(nll: SpreadNLL, data: HeldOut) -> tuple[Point, int, float]:
+    """Return the lowest minimum: a search on some of the rows, then descents on all of them."""
     num_rows, columns = data.logits.shape
     stride = max(1, num_rows // min(COARSE_ROWS, max(256, COARSE_ELEMENTS // columns)))
-    coarse = nll if stride == 1 else SpreadNLL(data.take(slice(None, None, stride)))
-    unit = nll.low * HOTTEST
-    factors = (1.0, b_known, *(factor * unit for factor in COARSE_FACTORS))
-    points = [coarse.lowest(b) for b in sorted({min(max(b, nll.low), nll.high) for b in factors})]
+    some = data.take(slice(None, None, stride))
+    coarse = nll if stride == 1 else SpreadNLL(some, nll.b_known)
+    points = [coarse.lowest(factor * nll.b_known) for factor in COARSE_FACTORS]
     padded = [math.inf, *(point.value for point in points), math.inf]
-    # A plateau, which reaches to T = 0, is one valley where it begins.
     around = zip(points, padded, padded[2:], strict=False)
-    lowest = [point for point, left, right in around if left - SAME > point.value <= right + SAME]
-    return [
-        point.b if stride == 1 else coarse.descend(point)[0].b
-        for point in sorted(lowest)[:NUM_VALLEYS]
-    ]
+    valleys = sorted(point for point, left, right in around if left > point.value <= right)
+    starts = valleys[:NUM_DESCENTS]
+    if stride > 1:
+        # The bias is chosen again: few rows do not decide about the unknown column.
+        starts = [nll.lowest(coarse.descend(start)[0].b) for start in starts]
+    return min(nll.descend(start) for start in starts)

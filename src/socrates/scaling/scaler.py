@@ -33,11 +33,11 @@ class FitReport:
     """How a fit went: mean NLL before and after, and the length of the gradient where it ended.
 
     The gradient is that of the objective which was minimised, in the scaler's parameters: for
-    temperature scaling the NLL by T; for readout scaling the NLL of the spread probabilities by T
-    and bias; for vector, matrix and structured scaling the regularised NLL by scale or W and bias,
-    or with strength infinity, where only T is fitted, the NLL by T. Where these rule out an
-    unknown column, gradient and NLLs are those of the other columns. The other scalers say what
-    theirs is.
+    temperature scaling the NLL by T; for readout scaling the NLL of the spread probabilities with
+    the prior of T, by T and bias; for vector, matrix and structured scaling the regularised NLL by
+    scale or W and bias, or with strength infinity, where only T is fitted, the NLL by T. Where
+    these rule out an unknown column, gradient and NLLs are those of the other columns. The other
+    scalers say what theirs is.
 
     >>> FitReport(500, 3, gradient_norm=2e-8, nll_before=0.9, nll_after=0.7).converged
     True
