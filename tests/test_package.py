@@ -21,13 +21,13 @@ ROOT = Path(__file__).parents[1]
 
 # Each of these may be copied out of the package, with the ground floor: torch, numpy and Python are
 # all it needs.
-LAYER_0 = ("losses", "metrics", "scaling", "pareto", "abstention")
+LAYER_0 = ("losses", "metrics", "scaling", "novelty", "pareto", "abstention")
 # The ground floor, which every part may use, and which uses no other part.
 GROUND_FLOOR = {"arrays", "files", "identity", "isotonic", "palette"}
 
 # What each part may import of ours (itself included); parts not listed here may import nothing of
 # ours.
-FOUNDATIONS = {"abstention", "losses", "metrics", "scaling", "pareto"}
+FOUNDATIONS = {"abstention", "losses", "metrics", "novelty", "scaling", "pareto"}
 LAYERS = {
     "names": set(),
     "files": set(),
@@ -40,7 +40,8 @@ LAYERS = {
     "experiment": {"contracts", "data", "methods", "models", "names", "optimization"},
     "records": {"data", "experiment", "files", "metrics"},
     # records and report only for the card and the Hub, which nothing else here imports
-    "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "scaling"}
+    "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "novelty"}
+    | {"scaling"}
     | {"plots", "records", "report"},  # for the card
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},

@@ -96,6 +96,7 @@ def test_every_file_has_a_row_and_the_unreadable_are_told(
         "predicted",
         "confidence",
         "unknown",
+        "novelty",
         "answered",
         "error",
         "dark",
@@ -172,7 +173,7 @@ def test_only_new_labelled_images_certify(tmp_path: Path) -> None:
             250 - number if number % 2 else number,
         )
     ours = predictor()
-    logits, labels = labelled_logits(ours, tmp_path / "labelled")
+    logits, labels, _ = labelled_logits(ours, tmp_path / "labelled")
     assert labels.bincount().tolist() == [30, 30]
     certificate = ours.certify(labels=labels, logits=logits, risk=0.1)
     assert certificate.num_errors == 0

@@ -97,7 +97,7 @@ def test_files_of_every_kind_are_predicted_or_listed(
         assert kind in told
     assert all(f"{name}: " in told for name in ("empty.png", "cut.jpg", "huge.png", "float.tiff"))
     rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
-    assert list(rows[0])[6:] == [f"class {name}" for name in CLASSES]
+    assert list(rows[0])[7:] == [f"class {name}" for name in CLASSES]
     by_name = {Path(row["path"]).name: row for row in rows}
     assert by_name["grey.png"]["class path"] == by_name["sixteen.png"]["class path"]
     assert "ünï '\" [x]* ,\n.png" in by_name
@@ -311,7 +311,7 @@ def test_columns_are_never_the_same() -> None:
     how = Preparation((0.5,), (0.5,))
     about = Description("mlp", {}, 3, (1, 2, 2), ("path", "class path", "unknown"), how)
     names = columns(Predictor(nn.Identity(), about))
-    assert len(set(names)) == len(names) == 9
+    assert len(set(names)) == len(names) == 10
 
 
 def labelled(folder: Path, number: int = 30) -> Path:

@@ -52,6 +52,8 @@ class Prediction:
         unknown: how the unknown column of these logits was read.
         answered: (N,) whether each sample is answered, if a certificate decided that; see
             `socrates.abstention`.
+        novelty: (N,) share of known validation samples that look less strange, if it was measured;
+            see `socrates.novelty`.
 
     >>> from socrates.metrics import predict
     >>> probs, confidence, predicted = predict([[0.0, 0.0, 2.0]], unknown="renormalize")
@@ -66,6 +68,7 @@ class Prediction:
     logits: Tensor | None = None
     unknown: Reading | None = None
     answered: Tensor | Array | None = None
+    novelty: Tensor | Array | None = None
 
     def __iter__(self) -> Iterator[Tensor | Array]:
         return iter((self.probs, self.confidence, self.predicted))
@@ -92,6 +95,7 @@ class Prediction:
             predicted=take_rows(self.predicted, index),
             logits=None if self.logits is None else self.logits[index],
             answered=None if self.answered is None else take_rows(self.answered, index),
+            novelty=None if self.novelty is None else take_rows(self.novelty, index),
         )
 
 

@@ -15,6 +15,7 @@ from .options import (
     UNSET,
     ManyRuns,
     Named,
+    NoveltyChoice,
     OptionalFloat,
     OptionalInt,
     OptionalPath,
@@ -82,6 +83,9 @@ class Train(Named, PlaceOptions):
     # Precision in which the finished run keeps its model, or none to keep no model.
     keep_weights: Literal["full", "half", "none"] = "full"
     no_keep_weights: Switch = False  # The same as --keep-weights none.
+    # How the model tells what is unlike its training images. Scores with knn keep features of
+    # training images in the model, energy keeps none, and none switches it off.
+    novelty: NoveltyChoice = "mahalanobis+knn+energy"
     # Certify a threshold above which at most this share of the answers is wrong, such as 0.05.
     # Half of the validation images are held back for this.
     certify: OptionalFloat = None
@@ -166,6 +170,9 @@ class Predict(ModelOptions):
     calibrate: OptionalPath = None
     # Probability, over the labeled images, that the certificate does not hold.
     delta: float = 0.1
+    # Decline images that look stranger than this share of the known validation images; 1 declines
+    # none. Without it: the limit of the model, usually 0.95.
+    strange: OptionalFloat = None
     batch_size: int = 256  # Number of images at a time.
     device: Text = "cpu"  # Where the model runs: cpu, cuda or mps.
 

@@ -32,6 +32,16 @@ Texts = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TEXT ...", help_behavi
 Text = Annotated[str, tyro.conf.arg(metavar="TEXT")]
 RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 ReadingChoice = Literal["answer", "abstain", "renormalize", "spread"]
+NoveltyChoice = Literal[
+    "none",
+    "energy",
+    "unknown",
+    "knn",
+    "mahalanobis",
+    "knn+energy",
+    "mahalanobis+energy",
+    "mahalanobis+knn+energy",
+]
 
 # The fields of an Experiment that are options of a command, besides its parts.
 SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")

@@ -94,6 +94,7 @@ def train_as_asked(options: Train, tell: Tell) -> Run:
         on_nan=options.on_nan,
         devices=options.devices,
         num_nodes=options.num_nodes,
+        novelty=options.novelty,
         tell=tell,
     )
 

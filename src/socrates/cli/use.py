@@ -23,6 +23,7 @@ from socrates.files import check_output, clear_beside
 from socrates.predictor import Predictor, load
 from socrates.predictor.card import write_card
 from socrates.predictor.export import SUFFIXES, export
+from socrates.predictor.strangeness import UNLIKE, in_words
 from socrates.prose import whole
 from socrates.records import Run
 
@@ -39,6 +40,8 @@ def run_predict(options: Predict) -> None:
         check_table(options.out)
     files = find_images(options.images)
     predictor = loaded(options, options.device)
+    if options.strange is not None:
+        predictor.decline_above(options.strange)
     certify(predictor, options)
     rows: list[Row] = []
 
@@ -122,8 +125,10 @@ def certify(predictor: Predictor, options: Predict) -> None:
             "--calibrate needs --risk, the share of answers that may be wrong, such as 0.02"
         )
     if options.calibrate is not None:
-        logits, labels = labelled_logits(predictor, options.calibrate)
-        predictor.certify(labels=labels, logits=logits, risk=options.risk, delta=options.delta)
+        logits, labels, novelty = labelled_logits(predictor, options.calibrate)
+        predictor.certify(
+            labels=labels, logits=logits, novelty=novelty, risk=options.risk, delta=options.delta
+        )
         if not len(predictor.seen):
             complain(
                 "the model does not remember its training images: that yours are new is taken on "
@@ -149,12 +154,17 @@ def table(rows: Sequence[Row], predictor: Predictor) -> Table:
     """Return the first rows as a table for the terminal."""
     unknown = predictor.about.unknown_class
     certified = predictor.certificate is not None
-    lines = table_of("", ("image", "predicted"), ("confidence", *["unknown"] * unknown))
+    measured = predictor.novelty is not None
+    heads = ("confidence", *["unknown"] * unknown, *["novelty"] * measured)
+    lines = table_of("", ("image", "predicted"), heads)
     for row in rows:
         doubt = f"I do not know ({row['predicted']}?)" if certified else "unknown"
+        if measured and row["novelty"] > predictor.about.strange:
+            doubt = UNLIKE
         answer = row["predicted"] if row["answered"] else doubt
         cells = [row["path"], answer, f"{100 * row['confidence']:.1f}%"]
         cells += [f"{100 * row['unknown']:.1f}%"] if unknown else []
+        cells += [f"{100 * row['novelty']:.1f}%"] if measured else []
         lines.add_row(*map(Text, cells))  # no markup, whatever a name holds
     return lines
 
@@ -177,4 +187,5 @@ def run_export(options: Export) -> None:
         predictor.certificate or "none: train with --certify, or predictor.certify(...)",
         "certificate: ",
     )
+    show(in_words(predictor.novelty, predictor.about.strange), "novelty: ")
     show(f"written: {whole(file)} ({file.stat().st_size / 1e6:.1f} MB), {whole(card)}")

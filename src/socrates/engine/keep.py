@@ -14,8 +14,9 @@ from socrates.abstention import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
-from socrates.engine.evaluate import infer
+from socrates.engine.strangers import fit_novelty, measure_split
 from socrates.experiment import Experiment
+from socrates.novelty import DEFAULT
 from socrates.predictor import Description, Predictor, load, usual_reading
 from socrates.predictor.file_format import MODEL_FILE, SCALERS_FILE, Weights
 from socrates.records import Evaluation, Run
@@ -54,10 +55,12 @@ def keep_model(
     scalers: dict[str, Scaler],
     weights: Weights,
     reserved: Split | None,
+    novelty: str = DEFAULT,
 ) -> str:
     """Write model.safetensors, or the scalers alone; `reserved` samples certify the risk.
 
-    Returns which scaler the model applies, and why.
+    With its weights a model keeps the novelty score of that name, and the run the novelty of its
+    test data. Returns which scaler the model applies, and why.
     """
     experiment = run.experiment
     model = model.float()
@@ -76,23 +79,42 @@ def keep_model(
         facts={**facts(experiment, splits), "scaler": scaler_words(choice)},
         run=run.identity.run,
     )
-    predictor = Predictor(model, about, scalers, seen_images(splits))
+    unknown = evaluation.unknown_class
+    score = None if weights == "none" else fit_novelty(model, splits, novelty, unknown, weights)
+    predictor = Predictor(model, about, scalers, seen_images(splits), score)
     file = predictor.save(
         run.directory / (SCALERS_FILE if weights == "none" else MODEL_FILE), weights=weights
     )
+    if score is not None:
+        keep_novelty(run, predictor, splits.test)
     if reserved is None or experiment.certify is None:
         return scaler_words(choice)
     if weights == "half":
         predictor = load(file, model=model)  # what is certified is what was written
     try:
-        logits = infer(predictor.model, reserved).cpu()
+        logits, strangeness = measure_split(predictor.model, predictor.novelty, reserved)
         predictor.certify(
-            labels=reserved.labels.cpu(), logits=logits, risk=experiment.certify, delta=DELTA
+            labels=reserved.labels.cpu(),
+            logits=logits,
+            novelty=strangeness,
+            risk=experiment.certify,
+            delta=DELTA,
         )
         predictor.save(file, weights=weights)
     except ValueError as error:
         warnings.warn(f"the model has no certificate: {error}", stacklevel=2)
     return scaler_words(choice)
+
+
+def keep_novelty(run: Run, predictor: Predictor, test: Split) -> None:
+    """Write the novelty of the test data beside their logits."""
+    epoch = predictor.about.epoch
+    kept = run.predictions("test", epoch)
+    _, novelty = measure_split(predictor.model, predictor.novelty, test)
+    if novelty is not None:
+        run.save_predictions(
+            "test", epoch, kept.logits, kept.labels, kept.num_classes, novelty.numpy()
+        )
 
 
 def choose_scaler(run: Run, evaluation: Evaluation, scalers: Mapping[str, Scaler]) -> Choice:

@@ -34,7 +34,15 @@ from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
-ROW = ("path", "predicted", "confidence", "unknown", "answered", "error")  # before the classes
+ROW = (
+    "path",
+    "predicted",
+    "confidence",
+    "unknown",
+    "novelty",
+    "answered",
+    "error",
+)  # before the classes
 Row = dict[str, Any]
 Write = Callable[[Sequence[Row]], None]
 
@@ -177,8 +185,8 @@ def error_row(path: Path, error: UnreadableImage) -> Row:
 
 def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list[Row]:
     """Return one row per file: the columns of `ROW`, and each class."""
-    logits = predictor.logits(images, len(images))
-    prediction = predictor.prediction(logits)
+    logits, novelty = predictor.measure(images, len(images))
+    prediction = predictor.prediction(logits, novelty)
     answers = [*predictor.classes, "unknown"]
     unknown: list[Any] = [None] * len(paths)
     if predictor.about.unknown_class:
@@ -188,6 +196,7 @@ def rows_of(predictor: Predictor, paths: Sequence[Path], images: Tensor) -> list
         [answers[best] for best in torch.as_tensor(prediction.predicted).tolist()],
         torch.as_tensor(prediction.confidence).tolist(),
         unknown,
+        [None] * len(paths) if novelty is None else novelty.tolist(),
         torch.as_tensor(prediction.answered).tolist(),
         [None] * len(paths),
         *torch.as_tensor(prediction.probs).T.tolist(),
@@ -265,8 +274,8 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
 
 
-def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]:
-    """Return logits and labels of a folder with a sub-folder for each class.
+def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return logits, labels and, if it is measured, novelty of a folder of one folder per class.
 
     Its images must be new to the model.
     """
@@ -290,14 +299,18 @@ def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor]
     unreadable = {path: unsupported(path) for path in left_out}
     logits: list[Tensor] = []
     labels: list[int] = []
+    novelty: list[Tensor] = []
     for paths, images in batches(files.tolist(), predictor.about, unreadable):
         if known := predictor.seen_rows(images):
             raise ValueError(f"{folder}: {paths[known[0]]} and {len(known) - 1} more {NOT_NEW}")
-        logits.append(predictor.logits(images, len(images)))
+        rows, strangeness = predictor.measure(images, len(images))
+        logits.append(rows)
+        if strangeness is not None:
+            novelty.append(strangeness)
         labels += [label_of[path] for path in paths]
     if unreadable:
         raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    return torch.cat(logits), torch.tensor(labels)
+    return torch.cat(logits), torch.tensor(labels), torch.cat(novelty) if novelty else None
 
 
 def refuse_training_folder(folder: Path, dataset: str) -> None:

@@ -35,7 +35,9 @@ from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.ranks import Ranks, devices_and_nodes, follows
 from socrates.engine.saving import Saving
 from socrates.engine.state import State
+from socrates.engine.strangers import check_name
 from socrates.experiment import Experiment, resolve
+from socrates.novelty import DEFAULT
 from socrates.predictor import Weights, model_file
 from socrates.records import EpochRecord, Run, best_epoch, finished_run
 
@@ -51,6 +53,7 @@ class Options(NamedTuple):
     estimate: bool
     on_nan: OnNan
     processes: tuple[int, int]  # on each machine, and machines
+    novelty: str  # the score that the model keeps, or "none"
 
 
 def train(
@@ -66,13 +69,16 @@ def train(
     on_nan: OnNan = "stop",
     devices: int = 1,
     num_nodes: int = 1,
+    novelty: str = DEFAULT,
     tell: Tell = to_nobody,
 ) -> Run:
     """Train an experiment into its directory below `out`.
 
     A finished run is left as it is, a stopped one continues. Data that are not those the run began
     with are refused, unless `again` starts it from the beginning. The finished run keeps its model,
-    with weights in full, in half precision, or none; see `socrates.load`. `start` is the
+    with weights in full, in half precision, or none; see `socrates.load`. A model with weights
+    also keeps the `novelty` score of that name in `socrates.novelty.NOVELTY`, or "none": the usual
+    one holds features of training samples, "energy" holds none. `start` is the
     model.safetensors (or the run that holds it) of the weights whose hash the experiment names.
     With `estimate` a few steps are tried first, to report about how long it takes.
 
@@ -87,6 +93,7 @@ def train(
     writes to it and reports. A stopped run continues with any number of devices.
     """
     experiment = resolve(experiment)
+    check_name(novelty)
     tell = to_nobody if follows(devices, num_nodes) else tell
     already = ""
     try:
@@ -98,7 +105,15 @@ def train(
             start = start and model_file(Path(start))
             processes = devices_and_nodes(devices, num_nodes)
             options = Options(
-                data_root, accelerator, again, keep_weights, start, estimate, on_nan, processes
+                data_root,
+                accelerator,
+                again,
+                keep_weights,
+                start,
+                estimate,
+                on_nan,
+                processes,
+                novelty,
             )
             run = _train(experiment, Path(out), options, tell)
         tell(Finished(experiment, run, already))
@@ -172,7 +187,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> R
             model = _prepared(fabric, state, splits, saving, options, tell)
             _train_epochs(fabric, model, splits, saving, options.on_nan, tell)
             if ranks.first:
-                finish(run, model, state, splits, reserved, options.keep_weights)
+                finish(run, model, state, splits, reserved, options)
     return run
 
 
@@ -267,7 +282,7 @@ def measure(model: Any, state: State, splits: Splits, run: Run, ranks: Ranks) ->
 
 
 def finish(
-    run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, weights: Weights
+    run: Run, model: Any, state: State, splits: Splits, reserved: Split | None, options: Options
 ) -> None:
     """Evaluate the chosen epoch, keep its model, and mark the run as finished."""
     chosen = run.chosen_epoch()
@@ -276,7 +291,16 @@ def finish(
         save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
     evaluation, scalers = evaluate_fitted(run, chosen)
     run.save_evaluation(evaluation)
-    scaler = keep_model(run, state.model, splits, evaluation, scalers, weights, reserved)
+    scaler = keep_model(
+        run,
+        state.model,
+        splits,
+        evaluation,
+        scalers,
+        options.keep_weights,
+        reserved,
+        options.novelty,
+    )
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, "scaler": scaler})

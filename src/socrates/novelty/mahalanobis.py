@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from socrates.novelty.score import NoveltyScore, Samples
+from socrates.novelty.score import NO_AXES, NoveltyScore, Samples
 
 SHRINKAGE = 0.05
 # Longer features are first projected at random onto this many axes.
@@ -123,12 +123,12 @@ def squared_distances(rows: Tensor, means: Tensor) -> Tensor:
 
 
 def random_axes(dimensions: int, most: int) -> Tensor:
-    """Return orthonormal axes (D, most), drawn at random but always alike; none if D is small.
+    """Return orthonormal axes (D, most), drawn at random but always alike; (1,) if D is small.
 
     >>> random_axes(3, 4).shape, random_axes(6, 4).shape
-    (torch.Size([0]), torch.Size([6, 4]))
+    (torch.Size([1]), torch.Size([6, 4]))
     """
     if dimensions <= most:
-        return torch.zeros(0)
+        return NO_AXES
     generator = torch.Generator().manual_seed(0)
     return torch.linalg.qr(torch.randn(dimensions, most, generator=generator)).Q

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from socrates.novelty.score import NoveltyScore, Samples, spread_rows
+from socrates.novelty.score import NO_AXES, NoveltyScore, Samples, spread_rows
 
 NEIGHBORS = 10
 MOST_ROWS = 5000
 # Features are projected where a bank of whole ones would have fewer rows than this per class.
 ROWS_PER_CLASS = 50
 WIDTHS = (512, 256, 128, 64, 32, 16, 8)
-FEWEST_ROWS = 20
+FEWEST_ROWS = 8
 
 
 class NearestNeighbors(NoveltyScore):
@@ -57,7 +57,7 @@ class NearestNeighbors(NoveltyScore):
         plan = planned(len(train), self.num_features, self.num_classes, max_bytes)
         rows = spread_rows(train.labels, plan.rows).to(train.features.device)
         directions = F.normalize(train.features[rows], dim=1)
-        axes = torch.zeros(0)
+        axes = NO_AXES
         if plan.width < self.num_features:
             axes = principal_axes(directions, plan.width)
         self._keep("axes", axes.half())
@@ -73,7 +73,9 @@ class NearestNeighbors(NoveltyScore):
         bank = self.bank.float()
         # Only these products cost time; the nearest rows are then measured exactly.
         near = bank.square().sum(dim=1) + self.rest.float() - 2 * projected @ bank.T
-        nearest = near.topk(min(self.neighbors, bank.shape[0]), dim=1, largest=False).indices
+        # Of a small bank, half of the rows: the farthest ones say little.
+        count = min(self.neighbors, max(1, bank.shape[0] // 2))
+        nearest = near.topk(count, dim=1, largest=False).indices
         differences = projected[:, None, :] - bank[nearest]  # (N, k, width)
         squared = differences.square().sum(dim=2) + rest[:, None] + self.rest.float()[nearest]
         return squared.amax(dim=1).sqrt()

@@ -19,6 +19,8 @@ MOST_QUANTILES = 200
 ENOUGH = 20
 # Samples whose scores are computed at a time, so that memory stays bounded.
 CHUNK = 1024
+# Stands for a projection that is not needed: files of weights take no empty tensors.
+NO_AXES = torch.zeros(1)
 
 AnyScore = TypeVar("AnyScore", bound="NoveltyScore")
 
@@ -259,8 +261,9 @@ class NoveltyScore(nn.Module):
             raise ValueError(f"{type(self).__name__} is not fitted: call fit first")
 
     def _keep(self, name: str, value: Tensor) -> None:
-        # A clone, because torch.export warns about saving a view.
-        self.register_buffer(name, value.detach().clone())
+        # A plain copy, because torch.export warns about saving a view or a transpose.
+        copy = value.detach().clone(memory_format=torch.contiguous_format)
+        self.register_buffer(name, copy)
 
     def get_extra_state(self) -> Tensor:
         """Return the sizes that it was fitted on, and its options."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,9 @@ from ..files import replace_text, replacing
 from ..metrics import METRICS, Metric, Prediction
 from ..records import Run
 from ..scaling import SCALERS
+from .export import output_names
 from .predictor import Predictor
+from .strangeness import in_words
 
 PICTURE = "reliability.png"
 LIBRARY = "socrates-loss"
@@ -49,15 +52,15 @@ USE = {
     "onnx": """import numpy as np, onnxruntime
 session = onnxruntime.InferenceSession({file})
 images = np.zeros((1, {channels}, {height}, {width}), np.uint8)  # any batch size, height and width
-probabilities, predicted, confidence, answered = session.run(None, {{"images": images}})""",
+{outputs} = session.run(None, {{"images": images}})""",
     "torch": """import torch
 program = torch.export.load({file}).module()
 images = torch.zeros(1, {channels}, {height}, {width}, dtype=torch.uint8)  # of any batch and size
-probabilities, predicted, confidence, answered = program(images)""",
+{outputs} = program(images)""",
     "safetensors": """import socrates, torch
 predictor = socrates.load({file})
 images = torch.zeros(1, {channels}, {height}, {width}, dtype=torch.uint8)  # of any batch and size
-prediction = predictor.predict(images)  # probs, confidence, predicted, answered""",
+prediction = predictor.predict(images)  # probs, confidence, predicted, novelty, answered""",
 }
 
 
@@ -102,7 +105,11 @@ def prediction_on_test(
     logits = torch.tensor(kept.logits)
     if not bool(torch.isfinite(logits).all()):
         return None
-    return predictor.prediction(logits), torch.tensor(kept.labels).long()
+    with warnings.catch_warnings():
+        if kept.novelty is None:  # an earlier version did not keep it: nothing is declined then
+            warnings.simplefilter("ignore", UserWarning)
+        prediction = predictor.prediction(logits, kept.novelty)
+    return prediction, torch.tensor(kept.labels).long()
 
 
 def measure_on_test(prediction: Prediction, labels: torch.Tensor) -> dict[str, Measured]:
@@ -136,7 +143,7 @@ def card_text(
         module = predictor.scalers[about.scaler]
         title = SCALERS[about.scaler].title
         scaler = f"{as_text(title)}, {as_text(module)}, fitted on validation data"
-    certificate = "none; `answered` is true for every known class"
+    certificate = "none; `answered` is true for every known class that is not too strange"
     if about.certificate:
         certificate = as_text(about.certificate)
     reading = []
@@ -155,12 +162,20 @@ def card_text(
         f"- Scaler: {scaler}",
         *reading,
         f"- Certificate: {certificate}",
+        f"- Novelty, the share of known validation images that look less strange: "
+        f"{as_text(in_words(predictor.novelty, about.strange))}",
         "\n## What it was trained on\n",
         *(f"- {as_text(key)}: {as_code(value)}" for key, value in about.facts.items()),
         f"- weights of epoch {as_text(about.epoch)}",
         f"- classes: {', '.join(names)}",
         "\n## How to use it\n\n```python",
-        USE[format].format(file=as_yaml(file), channels=channels, height=height, width=width),
+        USE[format].format(
+            file=as_yaml(file),
+            channels=channels,
+            height=height,
+            width=width,
+            outputs=", ".join(output_names(predictor)),
+        ),
         "```\n",
         f"`predicted` counts these from 0:\n\n```json\n{as_yaml(about.classes)}\n```\n",
         "Its confidence means something for images like those it was trained on, and nothing for "

@@ -10,7 +10,12 @@ from typing import Any
 from ..abstention import Certificate
 from ..contracts import Preparation
 from ..metrics.predictions import Reading
+from ..novelty import KeptNovelty
 from ..scaling.saving import KeptScaler
+from .strangeness import STRANGE, check_limit
+
+# Fields that the first files of this format lack.
+SINCE_NOVELTY = {"novelty", "strange"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,10 @@ class Description:
     scalers: Mapping[str, KeptScaler] = field(default_factory=dict[str, KeptScaler])
     # The name of the run that trained it; "" if no run did.
     run: str = ""
+    # The score that says how strange an input is; None without one.
+    novelty: KeptNovelty | None = None
+    # The novelty above which an input is declined; 1 declines none.
+    strange: float = STRANGE
 
     @property
     def unknown_class(self) -> bool:
@@ -48,7 +57,7 @@ class Description:
     def from_json(cls, plain: Any) -> Description:
         """Return the description that `dataclasses.asdict` turned into this JSON object."""
         known = {item.name for item in dataclasses.fields(cls)}
-        if not isinstance(plain, dict) or set(plain) != known:
+        if not isinstance(plain, dict) or set(plain) | SINCE_NOVELTY != known:
             raise ValueError(f"its description must have the fields {', '.join(sorted(known))}")
         fields = dict(plain)
         fields["image_shape"] = tuple(plain["image_shape"])
@@ -62,6 +71,9 @@ class Description:
         fields["scalers"] = {
             name: KeptScaler.from_json(scaler) for name, scaler in plain["scalers"].items()
         }
+        if (novelty := plain.get("novelty")) is not None:
+            fields["novelty"] = KeptNovelty.from_json(novelty)
+        fields["strange"] = check_limit(plain.get("strange", STRANGE))
         about = cls(**fields)
         if not about._is_consistent():
             raise ValueError("its description does not fit the model that it describes")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..files import replacing
 from .predictor import Predictor, device_of, resized
+from .strangeness import logits_and_novelty
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -24,12 +25,15 @@ __all__ = ["Program", "export"]
 
 Format = Literal["onnx", "torch"]
 SUFFIXES: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
-OUTPUTS = ("probabilities", "predicted", "confidence", "answered")
+# The last one only where the model has a novelty score.
+OUTPUTS = ("probabilities", "predicted", "confidence", "answered", "novelty")
 LARGEST = 1 << 14  # the limit of batch size, height and width
 
 
 class Program(nn.Module):
     """Turn uint8 images of any size into probabilities, predicted class, confidence, answered.
+
+    A model with a novelty score returns the novelty of each image, too.
 
     >>> from socrates.predictor import Description, Preparation
     >>> preparation = Preparation(mean=(0.5,), std=(0.5,))
@@ -48,14 +52,22 @@ class Program(nn.Module):
             )
         self.predictor = predictor.eval()
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         predictor = self.predictor
         # Resized even where the size is right, which changes nothing: the program must not depend
         # on the size.
         prepared = predictor.normalized(resized(images, predictor.about.image_shape[1:]))
-        probs = predictor.read(predictor.model(prepared))
+        logits, novelty = logits_and_novelty(predictor.model, predictor.novelty, prepared)
+        probs = predictor.read(logits)
         confidence, predicted = probs.max(dim=1)
-        return probs, predicted, confidence, predictor.answered(confidence, predicted)
+        answered = predictor.answered(confidence, predicted, novelty)
+        outputs = (probs, predicted, confidence, answered)
+        return outputs if novelty is None else (*outputs, novelty)
+
+
+def output_names(predictor: Predictor) -> list[str]:
+    """Return the names of the outputs of a predictor's program, in order."""
+    return list(OUTPUTS[: len(OUTPUTS) - (predictor.novelty is None)])
 
 
 def export(predictor: Predictor, path: Path | str, format: Format = "onnx") -> Path:
@@ -84,7 +96,7 @@ def _export_onnx(predictor: Predictor, path: Path) -> Path:
             dynamo=True,
             dynamic_shapes=(_free_shapes(),),
             input_names=["images"],
-            output_names=list(OUTPUTS),
+            output_names=output_names(predictor),
             verbose=False,
         )
     assert program is not None  # the older exporter returns nothing

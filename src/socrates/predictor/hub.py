@@ -46,7 +46,9 @@ class HubPredictor(PyTorchModelHubMixin, Predictor):  # pyright: ignore[reportIn
 
     def __init__(self, predictor: Predictor, *, run: Path | str | None = None) -> None:
         scalers: Any = dict(predictor.scalers.items())
-        super().__init__(predictor.model, predictor.about, scalers, predictor.seen)
+        super().__init__(
+            predictor.model, predictor.about, scalers, predictor.seen, predictor.novelty
+        )
         self.run = None if run is None else Run(Path(run))
         # the description is in the file: a config.json would say it twice
         self._hub_mixin_config = None

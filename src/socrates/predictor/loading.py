@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from .. import models
 from ..metrics.predictions import Reading
 from ..names import is_outside
+from ..novelty import rebuild
 from .description import Description
 from .file_format import model_file, read_file, tensors_of
 from .predictor import DROPPED, Predictor
@@ -57,9 +58,10 @@ def load(
             }
         )
         scalers = build(about.scalers, tensors_of("scalers", tensors))
+        novelty = about.novelty and rebuild(about.novelty, tensors_of("novelty", tensors))
     about = _without_missing(about, scalers, scaler, file)
     with _one_line_errors(file):
-        predictor = Predictor(module, about, scalers, tensors.get("seen"))
+        predictor = Predictor(module, about, scalers, tensors.get("seen"), novelty)
     for missing in predictor.missing_scalers.values():
         warnings.warn(
             f"{file} is loaded without one of its scalers: {missing.reason}", stacklevel=2

@@ -18,10 +18,19 @@ from ..arrays.content import open_labels
 from ..arrays.open import ArrayLike, as_tensor
 from ..contracts import Inputs, image_hash
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
+from ..novelty import NoveltyScore
+from ..novelty import describe as describe_novelty
 from ..scaling import Scaler
 from .description import Description
 from .file_format import MODEL_FILE, Weights, write_file
 from .scalers import MissingScaler, describe_all
+from .strangeness import (
+    check_fits,
+    check_limit,
+    is_familiar,
+    logits_and_novelty,
+    novelty_of_logits,
+)
 
 BATCH = 256
 NOT_NEW = (
@@ -30,6 +39,7 @@ NOT_NEW = (
 )
 
 DROPPED = "the certificate was made for another scaler or reading, and is dropped"
+DROPPED_LIMIT = "the certificate was made for another limit of novelty, and is dropped"
 
 
 class Predictor(nn.Module):
@@ -58,11 +68,18 @@ class Predictor(nn.Module):
         about: Description,
         scalers: Mapping[str, Scaler] | None = None,
         seen: Tensor | None = None,
+        novelty: NoveltyScore | None = None,
     ) -> None:
         super().__init__()
         self.model = model
         self.scalers = nn.ModuleDict(dict(scalers or {}))
-        self.about = dataclasses.replace(about, scalers=describe_all(self.scalers))
+        check_fits(novelty, model, len(about.classes))
+        self.novelty = novelty
+        self.about = dataclasses.replace(
+            about,
+            scalers=describe_all(self.scalers),
+            novelty=None if novelty is None else describe_novelty(novelty),
+        )
         self.use(about.scaler, about.reading)
         constants = about.preparation.constants() if about.preparation else torch.zeros(2, 1, 1, 1)
         self.register_buffer("constants", constants, persistent=False)
@@ -110,6 +127,18 @@ class Predictor(nn.Module):
                 self.about, scaler=scaler, reading=reading, certificate=None
             )
 
+    def decline_above(self, strange: float) -> None:
+        """Decline inputs whose novelty is above this share from now on; 1 declines none.
+
+        A certificate for another limit does not hold, and is dropped with a warning.
+        """
+        strange = check_limit(strange)
+        if strange == self.about.strange:
+            return
+        if self.certificate is not None:
+            warnings.warn(DROPPED_LIMIT, stacklevel=2)
+        self.about = dataclasses.replace(self.about, strange=strange, certificate=None)
+
     def forward(self, inputs: Inputs) -> Tensor:
         return self.read(self.model(self.prepare(inputs)))
 
@@ -138,9 +167,12 @@ class Predictor(nn.Module):
         # A Scaler of ours looks at what it is called on, which an exported program cannot.
         return scaler.transform(logits) if isinstance(scaler, Scaler) else scaler(logits)
 
-    def answered(self, confidence: Tensor, predicted: Tensor) -> Tensor:
-        """Return which samples are answered: a known class, and confidence above the threshold."""
+    def answered(
+        self, confidence: Tensor, predicted: Tensor, novelty: Tensor | None = None
+    ) -> Tensor:
+        """Return which samples are answered: a known class, not too strange, confident enough."""
         known = predicted < len(self.classes)
+        known = known & is_familiar(novelty, self.about.strange, confidence)
         if self.certificate is None:
             return known
         return known & (confidence >= self.certificate.threshold)
@@ -148,23 +180,53 @@ class Predictor(nn.Module):
     @torch.no_grad()
     def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
         """Return the model's own logits, neither scaled nor read, and leave it in eval mode."""
+        return self.measure(inputs, batch_size, novelty=False)[0]
+
+    @torch.no_grad()
+    def measure(
+        self, inputs: Inputs | ArrayLike, batch_size: int = BATCH, *, novelty: bool = True
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the model's own logits and, if it has a score for it, the novelty of the inputs.
+
+        `prediction` takes both.
+        """
         self.eval()
+        score = self.novelty if novelty else None
         device = device_of(self.model)
         samples = self._open_inputs(inputs)
         if isinstance(samples, Mapping):
-            return self.model({key: value.to(device) for key, value in samples.items()}).float()
+            moved = {key: value.to(device) for key, value in samples.items()}
+            logits, strangeness = logits_and_novelty(self.model, score, moved)
+            return logits.float(), strangeness
         batches = samples.split(batch_size)
         if not len(batches[0]):
             raise ValueError("there are no inputs: expected at least one")
-        return torch.cat([self.model(self.prepare(batch.to(device))).float() for batch in batches])
+        logits_of: list[Tensor] = []
+        novelty_of: list[Tensor] = []
+        for batch in batches:
+            prepared = self.prepare(batch.to(device))
+            logits, strangeness = logits_and_novelty(self.model, score, prepared)
+            logits_of.append(logits.float())
+            if strangeness is not None:
+                novelty_of.append(strangeness)
+        return torch.cat(logits_of), torch.cat(novelty_of) if novelty_of else None
 
     def predict(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Prediction:
-        """Return probabilities, confidence, predicted class and `answered` of the inputs."""
-        return self.prediction(self.logits(inputs, batch_size))
+        """Return probabilities, confidence, predicted class, novelty and `answered` of the inputs.
+
+        `answered` are known classes that are not too strange and, with a certificate, confident
+        enough.
+        """
+        logits, novelty = self.measure(inputs, batch_size)
+        return self.prediction(logits, novelty)
 
     @torch.no_grad()
-    def prediction(self, logits: ArrayLike) -> Prediction:
-        """Return the prediction for logits of this model, such as those that a run keeps."""
+    def prediction(self, logits: ArrayLike, novelty: ArrayLike | None = None) -> Prediction:
+        """Return the prediction for logits of this model, such as those that a run keeps.
+
+        Pass the novelty (N,) that `measure` returned with them. Without it, it is computed where
+        the score takes logits alone; otherwise there is none, with a warning.
+        """
         rows = as_tensor(logits, "logits")
         if rows.ndim != 2 or rows.shape[1] != self.about.num_outputs:
             raise ValueError(
@@ -174,7 +236,9 @@ class Predictor(nn.Module):
         result = predict(self.scaled(rows), self.about.reading)
         confidence = torch.as_tensor(result.confidence)
         predicted = torch.as_tensor(result.predicted)
-        return dataclasses.replace(result, answered=self.answered(confidence, predicted))
+        strangeness = novelty_of_logits(self.novelty, rows, novelty, self.about.strange)
+        answered = self.answered(confidence, predicted, strangeness)
+        return dataclasses.replace(result, answered=answered, novelty=strangeness)
 
     def certify(
         self,
@@ -184,11 +248,13 @@ class Predictor(nn.Module):
         risk: float,
         delta: float = 0.1,
         logits: ArrayLike | None = None,
+        novelty: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
-        Pass the inputs of labeled samples, or `logits` that this model made of them. Labels are
+        Pass the inputs of labeled samples, or `logits` and, if there is any, the `novelty` that
+        this model made of them (see `measure`). Labels are
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
         the model remembers; logits are taken on trust. See `socrates.abstention.certify`.
@@ -198,16 +264,23 @@ class Predictor(nn.Module):
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        result = self._predict_new(inputs) if logits is None else self.prediction(logits)
+        result = self._predict_new(inputs) if logits is None else self.prediction(logits, novelty)
         confidence = torch.as_tensor(result.confidence)
         predicted = torch.as_tensor(result.predicted)
         numbers = open_labels(labels, len(result), len(self.classes), self.classes)
         true_class = as_tensor(numbers, "labels").to(predicted.device)
-        is_class = predicted < len(self.classes)
-        scores = confidence * is_class  # the answer "unknown" is not accepted at any threshold
-        certificate = certify(scores, predicted == true_class, risk, delta, thresholds=thresholds)
+        # What is declined at any threshold is no answer that could be wrong.
+        strangeness = None if result.novelty is None else torch.as_tensor(result.novelty)
+        may_answer = is_familiar(strangeness, self.about.strange, confidence)
+        may_answer = may_answer & (predicted < len(self.classes))
+        if not bool(may_answer.any()):
+            raise ValueError("nothing can be certified: every sample is declined as it is")
+        correct = (predicted == true_class)[may_answer]
+        certificate = certify(confidence[may_answer], correct, risk, delta, thresholds=thresholds)
         certificate = dataclasses.replace(
-            certificate, threshold=single_precision(certificate.threshold)
+            certificate,
+            threshold=single_precision(certificate.threshold),
+            coverage=certificate.num_accepted / len(result),
         )
         self.about = dataclasses.replace(self.about, certificate=certificate)
         return certificate
@@ -247,6 +320,9 @@ class Predictor(nn.Module):
             state = self.model.state_dict()
             tensors |= {f"model.{key}": value for key, value in state.items()}
             tensors["seen"] = self.seen
+        if self.novelty is not None:
+            state = self.novelty.state_dict()
+            tensors |= {f"novelty.{key}": value for key, value in state.items()}
         if weights == "half":
             tensors = {key: _half(key, value) for key, value in tensors.items()}
         about = dataclasses.replace(self.about, scalers=describe_all(self.scalers))

@@ -17,7 +17,8 @@ Array = NDArray[Any]
 class Predictions(NamedTuple):
     """Logits and labels (N,) of a split, and C, the number of known classes.
 
-    Logits are (N, C) or, with an unknown class, (N, C + 1).
+    Logits are (N, C) or, with an unknown class, (N, C + 1). Those of the test data of a kept model
+    have their novelty (N,), too, so that it can be evaluated without the model.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "val-0001.npz")
@@ -31,9 +32,13 @@ class Predictions(NamedTuple):
     logits: Array
     labels: Array
     num_classes: int
+    novelty: Array | None = None
 
     def write(self, path: Path, identity: Identity) -> None:
         """Write them to a file, in single precision, with whose they are."""
+        extra: dict[str, Any] = {}
+        if self.novelty is not None:
+            extra["novelty"] = self.novelty.astype(np.float32)
         with replacing(path) as file:
             np.savez_compressed(
                 file,
@@ -44,6 +49,7 @@ class Predictions(NamedTuple):
                 run=np.array(identity.run),
                 epoch=np.array(identity.epoch),
                 split=np.array(identity.split),
+                **extra,
             )
 
     @classmethod
@@ -56,4 +62,5 @@ class Predictions(NamedTuple):
             check_format(str(stored["format"]) if "format" in stored else None)
             identity = Identity(str(stored["run"]), int(stored["epoch"]), str(stored["split"]))
             logits = stored["logits"]
-            return identity, cls(logits, stored["labels"], int(stored["num_classes"]))
+            novelty = stored.get("novelty")
+            return identity, cls(logits, stored["labels"], int(stored["num_classes"]), novelty)

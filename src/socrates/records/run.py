@@ -182,12 +182,18 @@ class Run:
         return self.directory / "predictions" / f"{split}-{epoch:04d}.npz"
 
     def save_predictions(
-        self, split: str, epoch: int, logits: Array, labels: Array, num_classes: int
+        self,
+        split: str,
+        epoch: int,
+        logits: Array,
+        labels: Array,
+        num_classes: int,
+        novelty: Array | None = None,
     ) -> None:
-        """Keep the logits of a split; every metric can be computed from them later."""
+        """Keep the logits of a split, with their novelty: every metric can be computed later."""
         identity = self.identity._replace(epoch=epoch, split=split)
         path = self.predictions_path(split, epoch)
-        Predictions(logits, labels, num_classes).write(path, identity)
+        Predictions(logits, labels, num_classes, novelty).write(path, identity)
 
     def kept_epochs(self) -> list[int]:
         """Return the epochs of which both val and test logits are there, in order."""

@@ -1,0 +1,122 @@
+"""Fit the novelty score of a trained model, and measure the novelty of a split."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from socrates.contracts import Split, Splits
+from socrates.data.splits import stratified_subset
+from socrates.engine.evaluate import EVAL_BATCH
+from socrates.novelty import NOVELTY, NoveltyScore, Samples, create
+from socrates.predictor import Weights
+from socrates.predictor.strangeness import has_features, logits_and_novelty
+
+NONE = "none"  # the name that asks for no novelty score
+MOST_TRAIN = 20_000  # training samples whose features are computed, spread over the classes
+BANK_SHARE = 4  # a bank takes at most one of so many parts of the model's bytes
+
+
+def check_name(name: str) -> str:
+    """Return the name of a novelty score, or "none"; refuse others.
+
+    >>> check_name("energy")
+    'energy'
+    """
+    if name != NONE and name not in NOVELTY:
+        raise ValueError(f"novelty must be one of {', '.join([NONE, *NOVELTY])}, got {name!r}")
+    return name
+
+
+def fit_novelty(
+    model: nn.Module, splits: Splits, name: str, unknown_class: bool, weights: Weights = "full"
+) -> NoveltyScore | None:
+    """Return the novelty score of that name, fitted on training and validation data.
+
+    A model without features gets the energy of its logits. Where nothing can be fitted there is
+    no score. Warnings say both.
+    """
+    if name == NONE:
+        return None
+    score = usable(name, model, unknown_class)
+    try:
+        train = samples_of(model, splits.train, score.needs_features, "training")
+        val = samples_of(model, splits.val, score.needs_features, "validation")
+        limit = bytes_of(model, weights) // BANK_SHARE
+        try:
+            return score.fit(train, val, unknown_class=unknown_class, max_bytes=limit)
+        except ValueError as error:
+            if not score.needs_features:
+                raise
+            warnings.warn(f"novelty is measured by the energy of the logits: {error}", stacklevel=2)
+            return create("energy").fit(train, val, unknown_class=unknown_class)
+    except ValueError as error:
+        warnings.warn(f"the model has no novelty score: {error}", stacklevel=2)
+        return None
+
+
+def usable(name: str, model: nn.Module, unknown_class: bool) -> NoveltyScore:
+    """Return a new score of that name, or energy where the model lacks what it needs."""
+    score = create(name)
+    lacks = ""
+    if score.needs_features and not has_features(model):
+        lacks = "features(inputs) and head"
+    if score.needs_unknown_class and not unknown_class:
+        lacks = "unknown column"
+    if not lacks:
+        return score
+    warnings.warn(
+        f"the model has no {lacks}, which the novelty score {name!r} needs: novelty is measured by "
+        "the energy of its logits",
+        stacklevel=3,
+    )
+    return create("energy")
+
+
+def bytes_of(model: nn.Module, weights: Weights) -> int:
+    """Return the bytes of a model's weights as they are kept."""
+    total = sum(value.numel() * value.element_size() for value in model.state_dict().values())
+    return total // 2 if weights == "half" else total
+
+
+@torch.no_grad()
+def samples_of(model: Any, split: Split, with_features: bool, name: str) -> Samples:
+    """Return features, logits and labels of a split without augmentation, on the CPU.
+
+    Of a large split they are those of a part, spread over the classes.
+    """
+    model.eval()
+    labels = split.labels.cpu()
+    order = torch.arange(len(labels))
+    if len(labels) > MOST_TRAIN:
+        order = torch.from_numpy(stratified_subset(labels.numpy(), MOST_TRAIN))
+    features: list[Tensor] = []
+    logits: list[Tensor] = []
+    for batch in split.batches(EVAL_BATCH, order):
+        if with_features:
+            rows = model.features(batch.inputs)
+            features.append(rows.float().cpu())
+            logits.append(model.head(rows).float().cpu())
+        else:
+            logits.append(model(batch.inputs).float().cpu())
+    rows = torch.cat(features) if with_features else None
+    return Samples.of(rows, torch.cat(logits), labels[order], f"the {name}")
+
+
+@torch.no_grad()
+def measure_split(
+    model: nn.Module, novelty: NoveltyScore | None, split: Split
+) -> tuple[Tensor, Tensor | None]:
+    """Return logits and novelty of a split, in order, on the CPU."""
+    model.eval()
+    logits: list[Tensor] = []
+    strangeness: list[Tensor] = []
+    for batch in split.batches(EVAL_BATCH, torch.arange(len(split))):
+        rows, values = logits_and_novelty(model, novelty, batch.inputs)
+        logits.append(rows.float().cpu())
+        if values is not None:
+            strangeness.append(values.cpu())
+    return torch.cat(logits), torch.cat(strangeness) if strangeness else None
