@@ -1,5 +1,5 @@
-# make demo: set up and run the main job.      make test: set up and run every check.
-# make test-slow: the few long tests.          make test-thorough: the longest ones.
+# make demo: set up and run the main job.      make test: set up, lint and run the tests.
+# make test-slow: types, and the few long tests. make test-thorough: the longest tests.
 # make docs: run every example in the documentation.
 # make mutants: do the tests notice changed code?
 # make chaos: does a run survive being killed and damaged?
@@ -14,7 +14,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # One more than there are cores: some tests wait for processes of their own.
 WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test test-slow test-thorough docs lint types pytest mutants chaos fuzz loc bench simulate clean
+.PHONY: demo test test-slow test-thorough docs lint types pytest pytest-slow mutants chaos fuzz loc bench simulate clean
 .DEFAULT_GOAL := test
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -38,9 +38,7 @@ $(BIN)/python:
 demo: .venv/demo
 	$(BIN)/socrates quickstart
 
-# The types are checked beside the tests: that takes one core for half a minute.
-test: lint
-	$(MAKE) -j 2 types pytest
+test: lint pytest
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -50,14 +48,18 @@ types: .venv/dev
 	$(BIN)/pyright
 
 # Compiled once for all processes, and for the next target, even where the environment is against it.
-pytest test-slow test-thorough: export PYTHONDONTWRITEBYTECODE :=
+pytest pytest-slow test-thorough: export PYTHONDONTWRITEBYTECODE :=
 
 pytest: .venv/dev
 	scripts/install-chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+# The types are checked beside the tests: that takes one core for three quarters of a minute.
+test-slow:
+	$(MAKE) -j 2 types pytest-slow
+
 # Only the files that have such tests: each process would import all others too.
-test-slow: .venv/dev
+pytest-slow: .venv/dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist load -m slow $$(grep -l mark.slow tests/test_*.py)
 
 test-thorough: .venv/dev
@@ -83,11 +85,12 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/report.py
 
 # The verdicts of reports and audits, and fits of the read-out, on simulated data: the tables of
-# docs/statistics.md, docs/audit.md and docs/scalers.md, in some minutes.
+# docs/statistics.md, docs/audit.md and docs/scalers.md, in some minutes; the scalers take longer.
 simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/simulate_audits.py --write
 	$(BIN)/python benchmarks/simulate_readout.py --first-seed 30000 --write
+	$(BIN)/python benchmarks/simulate_scalers.py --write
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

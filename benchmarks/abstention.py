@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from socrates.abstention import certify, few_errors_probability
+from socrates.abstention import certify
+from socrates.abstention.search import few_errors_probability
 
 Array = NDArray[np.float64]
 Choose = Callable[[Array, NDArray[np.bool_]], float]

@@ -22,11 +22,11 @@ from scipy.special import ndtr
 
 from socrates.arrays.samples import Top
 from socrates.experiment import Experiment, Part
-from socrates.metrics import METRICS
+from socrates.metrics import METRICS, ece, floor
 from socrates.metrics.binning import bin_stats
 from socrates.metrics.chance import excess
 from socrates.records import Evaluation
-from socrates.report.evidence import calibration_evidence
+from socrates.report.evidence import calibration_evidence, floor_evidence
 from socrates.report.failures import failures_of
 from socrates.report.statistics import Evidence, Family
 
@@ -100,6 +100,13 @@ DIFFERENCE = [
     Cell(5_000, 5, (0.75,) * 4, (0.01, 0.03, 0.03, 0.03)),
     Cell(10_000, 3, (0.75,) * 2, (0.01, 0.03)),
 ]
+# Judged by ECE and floor alone, as validation data and other readings of the unknown class are.
+BY_FLOOR = [
+    equal(300, 2, 3, 0.66, 0.83, 0.0),
+    equal(1_000, 4, 3, 0.79, 0.90, 0.0),
+    equal(1_000, 2, 3, 0.60, 0.60, 0.05),
+    Cell(1_000, 3, (0.9,) * 4, (0.01, 0.05, 0.05, 0.05)),
+]
 # Rows, seeds, accuracy, true gap as trained and after scaling.
 SCALED = [
     (360, 5, 0.95, 0.0, 0.0),
@@ -142,6 +149,27 @@ def calibration(seeds: Sequence[Top]) -> Evidence:
     """Return what a report knows of the calibration of some seeds."""
     printed = {seed: 100 * bin_stats(top, 15).ece for seed, top in enumerate(seeds)}
     return calibration_evidence(printed, {seed: excess(top) for seed, top in enumerate(seeds)})
+
+
+def calibration_by_floor(seeds: Sequence[Top]) -> Evidence:
+    """Return what a report knows of the calibration of some seeds without their rows."""
+    printed = {seed: 100 * ece(top) for seed, top in enumerate(seeds)}
+    floors = {seed: 100 * float(floor(ece, top)) for seed, top in enumerate(seeds)}
+    return floor_evidence(printed, floors)
+
+
+def floor_verdicts(cell: Cell, studies: int, seed: int = SEED) -> tuple[float, float]:
+    """Return how often some method is called worse, and how often one that is not."""
+    rng = np.random.default_rng([seed, cell.rows, cell.seeds, len(cell.gaps), 1])
+    some = false = 0
+    for _ in range(studies):
+        drawn = predictions(cell, rng)
+        standings = Family([*map(calibration_by_floor, drawn)], METRICS["ece"]).standings()
+        worse = {place for place, own in enumerate(standings) if own == "worse"}
+        truly = {place for place, gap in enumerate(cell.gaps) if gap > min(cell.gaps)}
+        some += bool(worse)
+        false += bool(worse - truly)
+    return some / studies, false / studies
 
 
 def accuracy(seeds: Sequence[Top]) -> Evidence:
@@ -250,6 +278,7 @@ def tables(studies: int, processes: int = 2) -> dict[str, str]:
         results = [*pool.map(verdicts, cells, [studies] * len(cells))]
         scaled = [*pool.map(scaling_verdicts, SCALED, [studies] * len(SCALED))]
         failed = [*pool.map(failing, FAILING, [studies] * len(FAILING))]
+        by_floor = [*pool.map(floor_verdicts, BY_FLOOR, [studies] * len(BY_FLOOR))]
     none: list[list[str]] = []
     some: list[list[str]] = []
     for cell, shares in zip(cells, results, strict=True):
@@ -285,11 +314,19 @@ def tables(studies: int, processes: int = 2) -> dict[str, str]:
             ["rows", "seeds", "accuracy", "gap, %", "gap scaled, %", "“better”, %", "“worse”, %"],
             scaled_rows,
         ),
+        "by-floor": floor_table(by_floor),
         "failed": table(
             ["seeds", "methods", "deviation", "one run loses", "false alarm, %", "failure seen, %"],
             failed_rows,
         ),
     }
+
+
+def floor_table(shares: Sequence[tuple[float, float]]) -> str:
+    """Return the table of verdicts by ECE and floor alone."""
+    about = ["rows", "methods", "seeds", "accuracy", "true ECE"]
+    rows = [[*cell.words, *map(percent, own)] for cell, own in zip(BY_FLOOR, shares, strict=True)]
+    return table([*about, "some “worse”, %", "falsely, %"], rows)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """How often an audit recommends a scaler, and what that does to the NLL of fresh rows.
 
-    python benchmarks/simulate_scalers.py                 # 200 draws per cell
-    python benchmarks/simulate_scalers.py --draws 1000 --rows 60 300
+    python benchmarks/simulate_scalers.py                 # prints the table
+    python benchmarks/simulate_scalers.py --write         # and writes it into docs/audit.md
 
 Each draw is a file of logits of a model whose probabilities are right at temperature T: T = 1 is a
 calibrated model, T > 1 an overconfident one. What the audit recommends is applied to fresh rows of
@@ -14,8 +14,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -26,57 +32,110 @@ from socrates.audit.layout import Layout
 from socrates.audit.recalibrate import recalibrate
 from socrates.audit.rows import JudgedRows
 
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "audit.md"
 NUM_CLASSES = 4
 NUM_FRESH = 20_000
-HEADS = ("T", "rows", "draws", "recommended", "change of fresh NLL", "rose", "which")
+CHUNK = 50  # draws, the work of a process at a time
+CELLS = [(1.0, 300), (1.3, 300), (1.0, 60), (1.3, 1000), (1.0, 1000), (2.0, 60)]  # T and rows
+HEADS = (
+    "T", "rows", "recommended", "mean change of the NLL of fresh rows", "largest", "rose", "which",
+)  # fmt: skip
+
+
+@dataclass
+class Tally:
+    """What was recommended in some draws, and how it changed the NLL of fresh rows."""
+
+    num_draws: int = 0
+    num_risen: int = 0
+    changes: list[float] = field(default_factory=list)
+    names: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Count other draws, too."""
+        self.num_draws += other.num_draws
+        self.num_risen += other.num_risen
+        self.changes += other.changes
+        self.names += other.names
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, and write it where it is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--rows", type=int, nargs="+", default=[60, 300, 1000, 5000])
-    parser.add_argument("--temperatures", type=float, nargs="+", default=[1.0, 1.3, 2.0])
-    parser.add_argument("--first-seed", type=int, default=0)
-    arguments = parser.parse_args()
+    parser.add_argument("--draws", type=int, default=1000, help="draws per cell")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="write the table into docs/audit.md")
+    options = parser.parse_args()
+    lines: list[Sequence[str]] = [HEADS, ["---"] * len(HEADS)]
+    for line in table(options.draws, options.processes):
+        lines.append(line)
+        print(*line, sep=" | ", flush=True)
+        if options.write:
+            write(lines, options.draws)
+
+
+def write(lines: list[Sequence[str]], num_draws: int) -> None:
+    """Write the lines that are there by now into the page."""
+    begin = "<!-- simulated scalers: begin -->"
+    end = "<!-- simulated scalers: end -->"
+    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    note = "Written by benchmarks/simulate_scalers.py (`make simulate`): "
+    note += f"{num_draws:,} draws per row."
+    page = DOCS.read_text(encoding="utf-8")
+    block = f"{begin}\n{text}\n\n{note}\n{end}"
+    page = re.sub(f"{begin}.*{end}", lambda _: block, page, flags=re.DOTALL)
+    DOCS.write_text(page, encoding="utf-8")
+
+
+def table(num_draws: int, processes: int) -> Iterator[list[str]]:
+    """Return the lines of all cells."""
+    starts = range(0, num_draws, CHUNK)
+    with ProcessPoolExecutor(processes) as pool:
+        work = [
+            pool.map(partial(tally, *cell), starts, [min(num_draws, CHUNK)] * len(starts))
+            for cell in CELLS
+        ]
+        for cell, parts in zip(CELLS, work, strict=True):
+            total = Tally()
+            for part in parts:
+                total.add(part)
+            yield line_of(*cell, total)
+
+
+def tally(temperature: float, num_rows: int, first_seed: int, num_draws: int) -> Tally:
+    """Simulate some draws of one cell."""
     module.NUM_DRAWS = 1  # the judgement of what is left is not looked at here
-    print("|", " | ".join(HEADS), "|")
-    print("|", " | ".join("---" for _ in HEADS), "|")
-    for temperature in arguments.temperatures:
-        for num_rows in arguments.rows:
-            seeds = range(arguments.first_seed, arguments.first_seed + arguments.draws)
-            print("|", " | ".join(cell(temperature, num_rows, seeds)), "|", flush=True)
-
-
-def cell(temperature: float, num_rows: int, seeds: range) -> list[str]:
-    """Return one line of the table."""
-    changes: list[float] = []
-    num_risen = 0
-    names: Counter[str] = Counter()
-    for seed in seeds:
+    result = Tally(num_draws)
+    for seed in range(first_seed, first_seed + num_draws):
         rng = np.random.default_rng([seed, num_rows, round(100 * temperature)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = recalibrate(rows_of(*drawn(temperature, num_rows, rng)))
-        if result.scaler is None:
+            found = recalibrate(rows_of(*drawn(temperature, num_rows, rng)))
+        if found.scaler is None:
             continue
-        names[result.winner] += 1
+        result.names[found.winner] += 1
         logits, labels = drawn(temperature, NUM_FRESH, rng)
-        difference = nll_of(result.scaler(logits), labels) - nll_of(logits, labels)
-        changes.append(float(difference.mean()))
-        num_risen += difference.mean() > 2 * difference.std() / math.sqrt(NUM_FRESH)
-    change = "-"
-    if changes:
-        error = np.std(changes) / math.sqrt(len(changes))
-        change = f"{np.mean(changes):+.4f} ± {error:.4f}, at most {max(changes):+.4f}"
+        difference = nll_of(found.scaler(logits), labels) - nll_of(logits, labels)
+        result.changes.append(float(difference.mean()))
+        result.num_risen += bool(difference.mean() > 2 * difference.std() / math.sqrt(NUM_FRESH))
+    return result
+
+
+def line_of(temperature: float, num_rows: int, total: Tally) -> list[str]:
+    """Return one line of the table."""
+    change = largest = "–"
+    if total.changes:
+        error = np.std(total.changes) / math.sqrt(len(total.changes))
+        change = f"{np.mean(total.changes):+.4f} ± {error:.4f}"
+        largest = f"{max(total.changes):+.4f}"
     return [
         f"{temperature:g}",
         f"{num_rows:,}",
-        f"{len(seeds):,}",
-        f"{100 * len(changes) / len(seeds):.1f}%",
+        f"{100 * len(total.changes) / total.num_draws:.1f}%",
         change,
-        f"{100 * num_risen / len(seeds):.1f}%",
-        ", ".join(f"{name} {count}" for name, count in names.most_common()) or "-",
+        largest,
+        f"{100 * total.num_risen / total.num_draws:.1f}%",
+        ", ".join(f"{name} {count:,}" for name, count in total.names.most_common()) or "–",
     ]
 
 

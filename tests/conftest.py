@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -50,6 +51,18 @@ def compare_version(
 
 
 lightning_imports.compare_version = compare_version
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays: to look for garbage in it takes a sixth of the time of imports, and
+    some of each test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -138,14 +151,23 @@ def no_figures(monkeypatch):
 
 
 @pytest.fixture
-def no_fonts(monkeypatch):
-    """A third of the time of a figure is spent on the fonts in its PDF: for tests of all else in
-    it."""
+def quick_figures(monkeypatch):
+    """Most of the time of a figure is spent on the fonts in its PDF and on the pixels of its PNG:
+    for tests of all else in it."""
 
     def write_none(file):
         file.writeObject(file.fontObject, {})
 
     monkeypatch.setattr("matplotlib.backends.backend_pdf.PdfFile.writeFonts", write_none)
+    monkeypatch.setattr("socrates.report.figures.compose.DPI", 50)
+
+
+@pytest.fixture
+def hastened(monkeypatch):
+    """Audits try one scaler, and draw few samples: for tests of all else."""
+    from haste import hasten
+
+    hasten(monkeypatch)
 
 
 @pytest.fixture

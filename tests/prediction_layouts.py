@@ -212,9 +212,7 @@ read("csv of tabs", csv(numbered(P3, "p") | {"label": Y3}, "p.tsv", sep="\t"), A
 read("csv of semicolons", csv(numbered(P3, "p") | {"label": Y3}, sep=";"), A3)
 read("csv gzip", csv(numbered(P3, "p") | {"label": Y3}, "p.csv.gz"), A3)
 read("csv with a byte order mark", csv(numbered(P3, "p") | {"label": Y3}, encoding="utf-8-sig"), A3)
-refused(
-    "csv decimal comma", csv(numbered(P3, "p") | {"label": Y3}, sep=";", decimal=","), "decimal"
-)
+read("csv decimal comma", csv(numbered(P3, "p") | {"label": Y3}, sep=";", decimal=","), A3)
 refused("csv utf-16", csv(numbered(P3, "p") | {"label": Y3}, encoding="utf-16"), "UTF-8")
 for known in (
     "y_test",

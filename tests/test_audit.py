@@ -7,12 +7,12 @@ import json
 import math
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from haste import hasten
 from socrates import metrics, scaling
 from socrates.audit.answer import answer_of, lean, trust
 from socrates.audit.compare import FileDifference
@@ -54,19 +54,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ]
     (folder / "answers.csv").write_text("\n".join(["confidence,correct,time", *lines]))
     return {path.stem: path for path in folder.iterdir()}
-
-
-def hasten(patch: pytest.MonkeyPatch) -> None:
-    """Most of the time of an audit is spent on scalers and draws: for tests of all else, one and
-    few."""
-    patch.setattr(scaling, "candidates", lambda *_: {"temperature": scaling.TemperatureScaling()})
-    patch.setattr(metrics, "calibration_test", partial(metrics.calibration_test, num_draws=200))
-    patch.setattr("socrates.audit.judge.NUM_RESAMPLES", 200)
-
-
-@pytest.fixture
-def hastened(monkeypatch):
-    hasten(monkeypatch)
 
 
 @pytest.fixture(scope="module")

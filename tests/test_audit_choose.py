@@ -131,6 +131,7 @@ def test_a_difference_after_scaling_that_is_tiny_decides_nothing():
     assert choice.use == ["0", "1"]
 
 
+@pytest.mark.usefixtures("hastened")
 def test_files_of_confidence_alone_are_chosen_by_accuracy(tmp_path):
     rng = np.random.default_rng(0)
     names = []

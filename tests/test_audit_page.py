@@ -74,6 +74,7 @@ def test_the_table_of_names_is_that_of_the_code() -> None:
     assert table[0] in PAGE
 
 
+@pytest.mark.usefixtures("hastened")
 def test_the_page_names_every_key_of_the_json(place: Path) -> None:
     several = audit([place / "predictions.csv"] * 2).to_json()
     told = re.search(r"The object: .*?\n\n", PAGE, re.DOTALL)

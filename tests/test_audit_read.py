@@ -863,7 +863,11 @@ def test_numbers_that_are_written_as_words(tmp_path, form):
         "label;p0;p1;p2",
         *(";".join([str(k), *map(str, row)]) for k, row in zip(LABELS, PROBS, strict=True)),
     ]
+    # A comma is beyond doubt between semicolons, and not where it also divides the cells.
     (tmp_path / "p.csv").write_text("\n".join(lines).replace(".", ","))
+    assert open_predictions(tmp_path / "p.csv").layout.columns == ("p0", "p1", "p2")
+    quoted = [";".join(f'"{cell}"' for cell in line.split(";")) for line in lines]
+    (tmp_path / "p.csv").write_text("\n".join(quoted).replace(".", ",").replace(";", ","))
     with pytest.raises(ValueError, match=r"'p0' .*'0,\d+', .*decimal"):
         open_predictions(tmp_path / "p.csv")
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from haste import hasten
 from socrates import metrics, scaling
 from socrates.audit.answer import answer_of
 from socrates.audit.page import write_audit
@@ -32,8 +33,7 @@ def result(tmp_path_factory) -> AuditResult:
     np.savez(folder / "sure.npz", **predictions(2000, 2.0), site=site)
     np.savez(folder / "honest.npz", **predictions(2000, 1.0), site=site)
     with pytest.MonkeyPatch.context() as patch:
-        only = {"temperature": scaling.TemperatureScaling()}
-        patch.setattr(scaling, "candidates", lambda *_: only)
+        hasten(patch)
         return audit([folder / "sure.npz", folder / "honest.npz"], reading={"groups": ("site",)})
 
 
@@ -140,10 +140,9 @@ def test_the_screen_needs_no_script_and_shows_names_as_they_are(result, tmp_path
     assert screen.count("<circle") == len(curve_of(evil).marks)
 
 
+@pytest.mark.usefixtures("hastened")
 @pytest.mark.parametrize("kind", ["confidence", "weighted", "unknown", "one row"])
-def test_every_kind_of_file_has_a_first_screen(tmp_path, monkeypatch, kind):
-    only = {"temperature": scaling.TemperatureScaling()}
-    monkeypatch.setattr(scaling, "candidates", lambda *_: only)
+def test_every_kind_of_file_has_a_first_screen(tmp_path, kind):
     arrays = predictions(300, 2.0)
     reading = {}
     if kind == "confidence":

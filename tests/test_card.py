@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 import torch
 from PIL import Image
 
-from socrates import models
+from socrates import metrics, models
 from socrates.contracts import Preparation
 from socrates.metrics import predict
 from socrates.predictor import Description, Predictor
-from socrates.predictor.card import as_text, card_text, write_card, write_diagram
+from socrates.predictor.card import as_text, card_text, measure_on_test, write_card, write_diagram
 from socrates.report.style import method_colour
 
 
@@ -31,6 +32,14 @@ def test_the_picture_has_the_colour_of_its_method(method: str, tmp_path: Path) -
     assert dots.sum() > 100
     border = np.concatenate([pixels[:, 0], pixels[:, -1], pixels[0], pixels[-1]])
     assert (border == 255).all()  # neither title nor legend is cut off
+
+
+def test_the_intervals_of_a_card_are_those_of_the_metrics() -> None:
+    labels = torch.arange(80) % 2
+    prediction = predict(torch.randn(80, 2))
+    measured = measure_on_test(prediction, labels)
+    assert measured["accuracy"].interval == metrics.bootstrap(metrics.accuracy, prediction, labels)
+    assert measured["ece"].interval == metrics.bootstrap(metrics.ece, prediction, labels)
 
 
 def test_a_readme_that_is_no_card_stays(tmp_path: Path) -> None:
@@ -85,6 +94,7 @@ def rendered(text: str) -> str:
     )
 
 
+@cache
 def hostile_card(name: str, classes: tuple[str, ...]) -> str:
     """Return a card with test results in which every text that a file can bring along is this
     name."""

@@ -18,8 +18,9 @@ from rich.console import Console
 import socrates
 from socrates import cli, methods, models
 from socrates.cli.commands import Train
-from socrates.cli.options import command_of, parse
+from socrates.cli.options import parse
 from socrates.cli.output import console
+from socrates.cli.repeat import command_of
 from socrates.cli.report import show_written
 from socrates.engine.display import StudyDisplay
 from socrates.experiment import Experiment, Optimization, Part, resolve
@@ -80,7 +81,7 @@ def test_list(run):
         (["train", "digits", "mlp", "focal", "--epoch", "2"], "meant: --epochs INT"),
         (["train", "digits", "mlp", "focal", "--epoch=2"], "meant: --epochs INT"),
         (["train", "digits", "mlp", "focal", "more"], "Unrecognized options: more"),
-        (["train", "digits", "mlp"], "METHOD"),
+        (["tune", "digits", "mlp"], "METHOD"),
         (
             ["train", "digits", "mlp", "focal", "--gamma", "two"],
             "gamma must be a number like 2.0, got 'two'",

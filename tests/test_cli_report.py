@@ -20,6 +20,7 @@ def run(run_on_a_line):
     return run_on_a_line
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_report_with_damaged_and_unfinished_runs(run, tmp_path):
     for seed in (1, 2):
         for method in ("ce", "socrates"):

@@ -14,7 +14,8 @@ from PIL import Image
 from socrates import data
 from socrates.contracts import Stream
 from socrates.data import StreamedImages, Transform, folder
-from socrates.data.streamed import AHEAD, centre_crop
+from socrates.data.image import image_tensor
+from socrates.data.streamed import AHEAD
 
 HALF = ((0.5,) * 3, (0.5,) * 3)
 
@@ -348,14 +349,14 @@ def test_flips_of_streamed_images_are_about_half(tmp_path):
     assert 0.4 < bright_left.double().mean() < 0.6
 
 
-def test_centre_crop_resizes_small_images_up_and_large_ones_on_request():
+def test_the_center_is_resized_up_where_it_is_small_and_down_on_request():
     image = Image.fromarray(pixels((50, 60, 3)))
-    assert np.array_equal(
-        np.array(centre_crop(image, 20, shrink=False)), pixels((50, 60, 3))[15:35, 20:40]
-    )
-    shrunk = image.resize((24, 20), Image.Resampling.BILINEAR).crop((2, 0, 22, 20))
-    assert np.array_equal(np.array(centre_crop(image, 20, shrink=True)), np.array(shrunk))
-    assert centre_crop(image, 100, shrink=False).size == (100, 100)
+    whole = image_tensor(image, (3, 20, 20), shrink=False).permute(1, 2, 0)
+    assert np.array_equal(whole, pixels((50, 60, 3))[15:35, 20:40])
+    shrunk = image.crop((5, 0, 55, 50)).resize((20, 20), Image.Resampling.BILINEAR)
+    ours = image_tensor(image, (3, 20, 20)).permute(1, 2, 0).numpy()
+    assert np.abs(ours.astype(int) - np.array(shrunk)).max() <= 1  # Pillow rounds twice
+    assert image_tensor(image, (3, 100, 100), shrink=False).shape == (3, 100, 100)
 
 
 def test_streamed_images_refuse_what_they_cannot_do(tmp_path):

@@ -310,6 +310,7 @@ def test_a_device_that_is_not_there_is_refused(run, tmp_path):
 # The page
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_page_are_what_the_script_prints():
     page = (ROOT / "docs" / "paper-scale.md").read_text()
     tables = page.partition(paper_scale.BEGIN)[2].partition(paper_scale.END)[0]

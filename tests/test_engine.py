@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -319,3 +321,16 @@ def test_a_run_that_diverges_is_whole_and_marked(tmp_path):
     assert run.finished
     assert run.summary()["collapsed"] == "the logits are not finite"
     assert run.evaluation().results == {}
+
+
+@pytest.mark.parametrize(("rank", "heard"), [("0", 1), ("1", 0)])
+def test_only_the_first_rank_of_a_run_warns(rank, heard, tmp_path, monkeypatch):
+    def warn_instead(*_):
+        warnings.warn("a step is left out", stacklevel=2)
+
+    monkeypatch.setattr(sys.modules[train.__module__], "_train", warn_instead)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        train(digits(), tmp_path, devices=2)
+    assert len(caught) == heard

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socrates import SocratesLoss
-from socrates.cli.options import command_of
+from socrates.cli.repeat import command_of
 from socrates.contracts import Task
 from socrates.experiment import Experiment, Optimization, Part, resolve, usual_optimization
 from socrates.identity import signed

@@ -30,9 +30,9 @@ from socrates.audit.read import reader
 from socrates.cli import output
 from socrates.contracts import Preparation
 from socrates.data import download, official
+from socrates.data.image import as_rgb, opened
 from socrates.data.matlab import read_arrays
 from socrates.data.official import read_idx, read_mat, read_records
-from socrates.data.streamed import as_rgb, opened
 from socrates.engine.predict import columns, writing
 from socrates.predictor import Description, Predictor, load
 from socrates.records import Run

@@ -32,7 +32,7 @@ from socrates.engine.lock import held
 from socrates.engine.studies.local import LocalEngine, why_it_died
 from socrates.engine.studies.runs import describe_failures
 from socrates.experiment import Experiment, Optimization, Part, resolve
-from socrates.records import EpochRecord
+from socrates.records import EpochRecord, Run
 
 KILLED_ONCE = """
 import os, signal
@@ -193,6 +193,27 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path, monkeypatch, en
     assert (taken in trained) == (end == "stopped")
 
 
+def test_to_wait_for_another_study_is_not_an_attempt(tmp_path, monkeypatch):
+    monkeypatch.setattr("socrates.engine.studies.local.SECONDS_BETWEEN_LOOKS", 0.05)
+    (tmp_path / "killed_once.py").write_text(KILLED_ONCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    taken = digits("killed_once:KilledOnce")
+    directory = Run.directory_of(tmp_path / "runs", taken)
+    directory.mkdir(parents=True)
+    told = []
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(held(directory))
+
+        def tell(event):
+            told.append(type(event))
+            if isinstance(event, Busy):
+                lock.close()
+
+        (run,) = run_all([taken], tmp_path / "runs", tell=tell)
+    assert run.finished
+    assert [kind for kind in told if kind in (Busy, Retried, Failed)] == [Busy, Retried]
+
+
 def test_many_failures_of_one_reason_stay_readable():
     failures = [Failed(digits(seed=seed), "the disk is full") for seed in range(30)]
     text = describe_failures(failures, 30)
@@ -217,7 +238,15 @@ def epochs_done(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "how",
+    [
+        signal.SIGINT,
+        signal.SIGKILL,
+        signal.SIGTERM,
+        pytest.param(signal.SIGHUP, marks=pytest.mark.slow),  # handled as SIGTERM is
+    ],
+)
 def test_nothing_is_left_behind(tmp_path, start, how):
     (tmp_path / "endless.py").write_text(ENDLESS)
     process = start("endless.py", cwd=tmp_path)
@@ -240,7 +269,12 @@ def test_nothing_is_left_behind(tmp_path, start, how):
 
 
 @pytest.mark.parametrize(
-    ("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+    ("number", "raised"),
+    [
+        (signal.SIGINT, KeyboardInterrupt),
+        (signal.SIGTERM, SystemExit),
+        (signal.SIGHUP, SystemExit),
+    ],
 )
 def test_a_signal_while_a_process_starts_leaves_none_behind(tmp_path, monkeypatch, number, raised):
     started, start_it = [], LocalEngine._start

@@ -53,6 +53,20 @@ def test_a_pass_without_a_gradient_over_the_training_set_is_noticed():
         epoch(criterion, TRAIN, torch.arange(NUM_SAMPLES), grad=False)
 
 
+def test_a_pass_with_a_gradient_that_nobody_uses_is_noticed():
+    criterion = SocratesLoss(NUM_SAMPLES)
+    epoch(criterion, TRAIN, torch.randperm(NUM_SAMPLES))
+    index = torch.arange(BATCH)
+    logits = torch.randn(BATCH, NUM_CLASSES + 1, requires_grad=True)
+    # Many losses in one backward pass are training.
+    for _ in range(3):
+        torch.stack([criterion(logits, TRAIN[index], index) for _ in range(30)]).sum().backward()
+    for _ in range(32):
+        criterion(logits, TRAIN[index], index)
+    with pytest.warns(UserWarning, match="33 times without a backward pass"):
+        criterion(logits, TRAIN[index], index)
+
+
 def test_datasets_that_share_their_indices_are_noticed():
     criterion = SocratesLoss(NUM_SAMPLES)
     call(criterion, TRAIN, torch.arange(BATCH))

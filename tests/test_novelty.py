@@ -10,7 +10,7 @@ import torch
 
 from socrates.metrics import aurc, auroc
 from socrates.novelty import DEFAULT, NOVELTY, Mahalanobis, Samples, create, describe, rebuild
-from socrates.novelty.mahalanobis import shrunk
+from socrates.novelty.mahalanobis import mixture, shrunk
 from socrates.novelty.neighbors import NearestNeighbors, planned
 from socrates.novelty.score import quantiles_of, share_below, spread_rows
 
@@ -105,8 +105,10 @@ def test_leaving_one_out_in_closed_form_is_leaving_it_out():
     score.fit(train, val, unknown_class=True)
     means = torch.stack([train.features[train.labels == k].mean(0) for k in range(NUM_CLASSES)])
     residuals = (val.features - means[val.labels]).double()
-    whole = shrunk(residuals, 30, 0.3)
-    without = whole - 0.7 / 30 * residuals[:1].T @ residuals[:1]
+    drawn_together = (train.features - means[train.labels]).double()
+    share = 30 / (30 + 5)
+    whole = shrunk(mixture(residuals.T @ residuals / 30, drawn_together, share), 0.3)
+    without = whole - 0.7 * share / 30 * residuals[:1].T @ residuals[:1]
     difference = (val.features[0] - means).double()
     expected = (difference @ torch.linalg.inv(without) * difference).sum(1).min()
     z = score.fit_checked(train, val, NUM_CLASSES, None)

@@ -36,12 +36,12 @@ LAYERS = {
     "data": {"contracts", "files", "names"},
     "models": {"contracts", "names"},
     "methods": {"contracts", "losses", "names"},
-    "optimization": {"data", "methods"},
+    "optimization": {"data", "methods", "models"},
     "experiment": {"contracts", "data", "methods", "models", "names", "optimization"},
     "records": {"data", "experiment", "files", "metrics"},
     # records and report only for the card and the Hub, which nothing else here imports
     "predictor": {"abstention", "contracts", "files", "metrics", "models", "names", "novelty"}
-    | {"scaling"}
+    | {"data", "scaling"}  # of data image.py and thumbnail.py
     | {"plots", "records", "report"},  # for the card
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},
@@ -103,6 +103,7 @@ LAYERS = {
         "metrics",
         "models",
         "names",
+        "optimization",
         "paper",
         "predictor",
         "prose",

@@ -114,7 +114,7 @@ def chosen(recipe):
     ] or recipe.settings
 
 
-@pytest.mark.usefixtures("no_fonts")
+@pytest.mark.usefixtures("quick_figures")
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "hyperparameters"])
 def test_every_recipe_writes_its_files(laptop, tmp_path, name):
     recipe = RECIPES[name]

@@ -15,7 +15,8 @@ from PIL import Image
 from torch import nn
 
 from socrates.contracts import Preparation
-from socrates.engine.predict import find_images, labelled_logits, predict_files, read_image, writing
+from socrates.engine.certify import labelled_logits
+from socrates.engine.predict import find_images, predict_files, read_image, writing
 from socrates.predictor import Description, Predictor
 
 CLASSES = ("dark", "bright")
@@ -165,22 +166,26 @@ def test_images_are_read_as_the_model_was_shown_them(tmp_path: Path) -> None:
 
 
 def test_only_new_labelled_images_certify(tmp_path: Path) -> None:
-    from socrates.data.fingerprint import image_hash
-
+    generator = np.random.default_rng(0)
+    files: list[Path] = []
     for number in range(60):
-        paint(
-            tmp_path / "labelled" / CLASSES[number % 2] / f"{number}.png",
-            250 - number if number % 2 else number,
-        )
+        pixels = generator.integers(0, 120, (10, 12, 3)) + 130 * (number % 2)
+        files.append(tmp_path / "labelled" / CLASSES[number % 2] / f"{number}.png")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(files[-1])
     ours = predictor()
     logits, labels, _ = labelled_logits(ours, tmp_path / "labelled")
     assert labels.bincount().tolist() == [30, 30]
     certificate = ours.certify(labels=labels, logits=logits, risk=0.1)
     assert certificate.num_errors == 0
-    ours.seen = torch.tensor(
-        [image_hash(read_image(tmp_path / "labelled" / "dark" / "4.png", ours.about))]
-    )
-    with pytest.raises(ValueError, match=r"4\.png and 0 "):
+    brighter = [(read_image(files[row], ours.about) // 2 * 2) + 1 for row in (4, 6)]
+    ours.seen = ours.thumbnails(torch.stack(brighter[:1]))
+    with pytest.warns(UserWarning, match=r"\b1 of 60 (.|\n)*dark.4\.png"):
+        logits, labels, _ = labelled_logits(ours, tmp_path / "labelled")
+    assert labels.bincount().tolist() == [29, 30]
+    assert len(logits) == 59
+    ours.seen = ours.thumbnails(torch.stack(brighter))
+    with pytest.raises(ValueError, match=r"\b2 of 60 (.|\n)*dark.4\.png, (.|\n)*dark.6\.png"):
         labelled_logits(ours, tmp_path / "labelled")
 
 

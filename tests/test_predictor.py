@@ -115,14 +115,15 @@ def test_what_is_saved_is_loaded(tmp_path: Path, weights: Any) -> None:
     predictor, images = make(facts={"method": "socrates"}), some_images()
     many = some_images(number=200)
     labels = torch.as_tensor(predictor.predict(many).predicted)
-    predictor.certify(labels=labels, logits=predictor.logits(many), risk=0.95)
+    if weights == "full":  # what halved weights promise: test_predictor_certifying.py
+        predictor.certify(labels=labels, logits=predictor.logits(many), risk=0.95)
     assert (
         predictor.save(tmp_path / "kept", weights=weights)
         == tmp_path / "kept" / "model.safetensors"
     )
     again = socrates.load(tmp_path / "kept")
     assert again.about == predictor.about
-    assert again.certificate == predictor.certificate is not None
+    assert (again.certificate is not None) == (weights == "full")
     atol = 0 if weights == "full" else 1e-2
     torch.testing.assert_close(again(images), predictor(images), rtol=0, atol=atol)
     assert list(again.scalers) == WITH_UNKNOWN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -17,13 +18,15 @@ from processes import alive, wait_for
 from socrates import cluster
 from socrates.audit.measure import measure
 from socrates.audit.predictions import open_predictions
-from socrates.engine.events import EpochDone, Failed, Finished
+from socrates.engine.events import Busy, EpochDone, Failed, Finished
+from socrates.engine.lock import held
 from socrates.engine.studies import ray as ray_engine
 from socrates.engine.studies.local import LocalEngine, TrainingProcess, visible_gpus
 from socrates.engine.studies.ray import RayEngine
 from socrates.engine.studies.runs import finished_run, run_all
-from socrates.experiment import Experiment, Optimization, Part
+from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.processes import handled
+from socrates.records import Run
 
 EPOCHS = 5
 # A method whose runs on the cluster write down where they are, and wait in their fourth epoch until
@@ -84,6 +87,31 @@ def machines(tmp_path_factory):
     finally:
         sys.path.remove(str(folder))
         made.shutdown()
+
+
+def test_a_task_waits_for_a_run_that_another_study_trains(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_engine, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(get=lambda answer: answer))
+    (experiment,) = map(resolve, experiments(1, epochs=1))
+    directory = Run.directory_of(tmp_path, experiment)
+    directory.mkdir()
+    told = []
+    with contextlib.ExitStack() as lock:
+        lock.enter_context(held(directory))
+
+        def put(event):
+            told.append(type(pickle.loads(event)))
+            if told.count(Busy) == 1 and len(told) == 1:
+                # The task looks again while the run is still held, and says nothing twice.
+                threading.Timer(0.2, lock.close).start()
+            return False
+
+        mailbox = types.SimpleNamespace(put=types.SimpleNamespace(remote=put))
+        ray_engine._work(mailbox, experiment, RayEngine(tmp_path, accelerator="cpu"))
+    assert told[0] == Busy
+    assert told.count(Busy) == 1
+    assert told[-1] == Finished
+    assert finished_run(tmp_path, experiment) is not None
 
 
 def lines(folder):

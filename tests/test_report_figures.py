@@ -489,6 +489,7 @@ def make_settings(root):
     return read(root)
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_every_figure_that_has_data_is_written(tmp_path):
     written = write_figures(make_settings(tmp_path / "runs"), tmp_path / "figures", "laptop scale")
     names = {path.stem for path in written}
@@ -506,6 +507,11 @@ def test_every_figure_that_has_data_is_written(tmp_path):
     inside = {"evolution", "evolution-grid", "unknown", "unknown-and-ece"}
     assert names == over_epochs | at_the_end | inside
     assert len(written) == 3 * len(names)
+
+
+@pytest.mark.slow
+def test_every_figure_is_small_and_its_words_can_be_found(tmp_path):
+    written = write_figures(make_settings(tmp_path / "runs"), tmp_path / "figures", "laptop scale")
     assert all(path.stat().st_size < 600_000 for path in written)
     assert not any(b"/Type3" in path.read_bytes() for path in written if path.suffix == ".pdf")
 
@@ -525,7 +531,7 @@ def test_captions_name_the_failed_runs_that_are_left_out(tmp_path, monkeypatch):
     assert all("without the failed runs (CE seed 4)" in text for text in captions)
 
 
-@pytest.mark.usefixtures("no_fonts")
+@pytest.mark.usefixtures("quick_figures")
 def test_labelled_results_need_no_run_directory(tmp_path):
     """Tables, figures and page of predictions from elsewhere: a label, an evaluation, and the bins
     of confidences."""
@@ -619,7 +625,7 @@ def test_one_without_logits_keeps_its_panel_among_others(tmp_path):
     assert "no logits to read" in texts(compose(drawn([made, results("focal")])["reliability"]))
 
 
-@pytest.mark.usefixtures("no_fonts")
+@pytest.mark.usefixtures("quick_figures")
 def test_settings_that_would_share_a_file_name_are_numbered(tmp_path):
     settings = {f"folder:{name}": [results(numbers=[(0.9, 0.1)])] for name in ("a/b", "a-b", "a b")}
     names = {path.name for path in write_figures(settings, tmp_path)}

@@ -25,21 +25,22 @@ from socrates.report.vocabulary import compared_metrics
 NASTY = r"a_b & 100 % #1 $x$ {y} ~ ^ \ | < > [z] *w* `v` γ α β ± – † ü 中"
 
 
-@pytest.fixture
-def three(tmp_path):
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
     """Three methods over three seeds, of which two runs collapsed."""
+    root = tmp_path_factory.mktemp("three")
     for method in ("ce", "focal", "socrates"):
         for seed in (1, 2, 3):
             collapsed = (
                 "97 % of the answers are 'unknown'" if method == "socrates" and seed > 1 else None
             )
             make_run(
-                tmp_path / "three",
+                root,
                 experiment(method, seed),
                 test={"ece": 0.04 + seed / 1000},
                 collapsed=collapsed,
             )
-    return settings_of(tmp_path / "three")
+    return settings_of(root)
 
 
 def settings_of(root):
@@ -204,9 +205,9 @@ def test_latex_text_is_escaped():
     check_latex(text)
 
 
-@pytest.fixture
-def all_tables(tmp_path, three):
-    many = tmp_path / "many"
+@pytest.fixture(scope="module")
+def all_tables(tmp_path_factory, three):
+    many = tmp_path_factory.mktemp("many")
     for gamma in range(32):
         make_run(
             many,

@@ -60,9 +60,10 @@ def traces(data, chart, reading="answer"):
     return first(data)["charts"][chart]["figures"][reading]["data"]
 
 
-@pytest.fixture
-def three(tmp_path):
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
     """Two seeds each of three methods, one of which collapsed; accuracy and ECE by hand."""
+    root = tmp_path_factory.mktemp("three")
     for method, accuracy, ece in (
         ("ce", 0.90, 0.10),
         ("socrates", 0.92, 0.02),
@@ -71,8 +72,8 @@ def three(tmp_path):
         for seed in (1, 2):
             test = {"accuracy": accuracy + 0.01 * seed, "ece": ece}
             bad = "100 % of the answers are 'unknown'" if method == "sat" else None
-            make_run(tmp_path, experiment(method, seed), test=test, collapsed=bad)
-    return data_of(tmp_path)
+            make_run(root, experiment(method, seed), test=test, collapsed=bad)
+    return data_of(root)
 
 
 def test_counts(three):
@@ -302,6 +303,7 @@ def test_the_overview_is_there_before_any_script(three):
     assert "https://" not in before
 
 
+@pytest.mark.slow
 def test_fifty_runs_of_300_epochs_stay_small(tmp_path):
     for method in (
         "socrates",

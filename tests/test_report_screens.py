@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -267,14 +268,15 @@ def test_settings_stand_side_by_side_with_mean_ranks(tmp_path):
 # A tuning study
 
 
-@pytest.fixture
-def study(tmp_path):
+@pytest.fixture(scope="module")
+def study_runs(tmp_path_factory):
     """Three values of gamma, two of alpha; γ=2 α=0.9 is best on validation, γ=3 on test."""
+    root = tmp_path_factory.mktemp("study")
     for gamma in (1.0, 2.0, 3.0):
         for alpha in (0.9, 0.99):
             for seed in (1, 2):
                 one = experiment("socrates", seed, gamma=gamma, alpha=alpha)
-                path = make_run(tmp_path, one, test={"ece": 0.10 - 0.03 * gamma, "accuracy": 0.9})
+                path = make_run(root, one, test={"ece": 0.10 - 0.03 * gamma, "accuracy": 0.9})
                 ece = 0.01 if (gamma, alpha) == (2.0, 0.9) else 0.05
 
                 def change(stored, ece=ece):
@@ -282,7 +284,13 @@ def study(tmp_path):
                         values |= {"ece": ece, "accuracy": 0.9}
 
                 resign(path / "evaluation.json", change)
-    return tmp_path
+    return root
+
+
+@pytest.fixture
+def study(study_runs, tmp_path):
+    """A copy of these runs for one test."""
+    return shutil.copytree(study_runs, tmp_path / "study")
 
 
 def test_a_study_is_ranked_on_validation_data(study):
@@ -404,3 +412,12 @@ def test_several_methods_or_few_variants_are_no_study(study, tmp_path):
 def test_ticks_are_round_and_about_as_many_as_asked():
     assert [text for _, text in Strip(93.1, 96.4).ticks(2)] == ["94", "96"]
     assert len(Strip(0, 7.3).ticks()) == 4
+
+
+def test_what_trained_as_a_plainer_method_is_never_the_first_row(tmp_path, monkeypatch):
+    for name in ("ce", "brier", "ccl_sc"):
+        make_run(tmp_path, experiment(name), test={"ece": {"ccl_sc": 0.01}.get(name, 0.05)})
+    (members,) = members_of(tmp_path).values()
+    assert answers_of({"": members})[""].rows[0].label == "CCL-SC"
+    monkeypatch.setattr("socrates.report.rows.duplicates", lambda members: {"CCL-SC"})
+    assert answers_of({"": members})[""].rows[-1].label == "CCL-SC"

@@ -40,9 +40,10 @@ def cells(table, *keys):
     return dict(zip(table.heads[len(row.keys) :], row.cells, strict=True))
 
 
-@pytest.fixture
-def three(tmp_path):
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
     """Three methods with known accuracies and ECEs over three seeds."""
+    root = tmp_path_factory.mktemp("three")
     numbers = {
         "ce": [(0.90, 0.050), (0.92, 0.060), (0.94, 0.070)],
         "focal": [(0.91, 0.040), (0.91, 0.041), (0.91, 0.042)],
@@ -50,8 +51,8 @@ def three(tmp_path):
     }
     for method, found in numbers.items():
         for seed, (accuracy, ece) in enumerate(found, start=1):
-            make_run(tmp_path, experiment(method, seed), test={"accuracy": accuracy, "ece": ece})
-    return settings_of(tmp_path)
+            make_run(root, experiment(method, seed), test={"accuracy": accuracy, "ece": ece})
+    return settings_of(root)
 
 
 # Comparisons

@@ -80,6 +80,7 @@ def test_the_novelty_of_the_test_data_is_kept_with_their_logits(run, test_split)
     np.testing.assert_allclose(kept.logits, logits, atol=1e-4)
     np.testing.assert_allclose(kept.novelty, novelty, atol=1e-4)
     assert run.predictions("val", EPOCHS).novelty is None
+    assert run.summary()["novelty"] == DEFAULT
 
 
 def test_confidence_alone_ranks_the_known_classes_hardly_better(run, test_split):
@@ -113,7 +114,7 @@ def test_logits_alone_have_a_novelty_only_where_it_needs_no_more(run):
         prediction = predictor.prediction(logits)
     assert prediction.novelty is None
     splits = data.load("digits")
-    energy = fit_novelty(predictor.model, splits, "energy", unknown_class=True)
+    energy = fit_novelty(predictor.model, splits, "energy", unknown_class=True).score
     other = Predictor(predictor.model, predictor.about, novelty=energy, scalers=predictor.scalers)
     expected = other.predict(noise_images(5)).novelty
     torch.testing.assert_close(other.prediction(logits).novelty, expected)
@@ -197,7 +198,7 @@ def test_inputs_may_be_a_dictionary():
     torch.manual_seed(1)
     model = Words()
     splits = sentence_splits()
-    novelty = fit_novelty(model, splits, "mahalanobis", unknown_class=False)
+    novelty = fit_novelty(model, splits, "mahalanobis", unknown_class=False).score
     about = Description("words", {}, 3, (1, 1, 1), CLASSES)
     predictor = Predictor(model, about, novelty=novelty)
     result = predictor.predict({"tokens": splits.test.tokens})
@@ -220,18 +221,20 @@ class Plain(nn.Module):
 
 
 def test_a_model_without_features_gets_energy_and_says_so():
-    with pytest.warns(UserWarning, match="energy"):
-        novelty = fit_novelty(Plain(), sentence_splits(), DEFAULT, unknown_class=False)
+    novelty, words = fit_novelty(Plain(), sentence_splits(), DEFAULT, unknown_class=False)
     assert type(novelty) is NOVELTY["energy"]
+    assert words.startswith("energy")
+    assert "features" in words
 
 
 def test_a_diverged_model_has_none_and_says_so():
     model = Words()
     with torch.no_grad():
         model.head.bias.fill_(float("nan"))
-    with pytest.warns(UserWarning, match="not finite"):
-        assert fit_novelty(model, sentence_splits(), DEFAULT, unknown_class=False) is None
-    assert fit_novelty(model, sentence_splits(), "none", unknown_class=False) is None
+    novelty, words = fit_novelty(model, sentence_splits(), DEFAULT, unknown_class=False)
+    assert novelty is None
+    assert "not finite" in words
+    assert fit_novelty(model, sentence_splits(), "none", unknown_class=False).score is None
 
 
 @pytest.mark.slow
@@ -250,7 +253,7 @@ def test_exported_programs_have_the_same_novelty(name, format, tmp_path):
         data.Transform(preparation.mean, preparation.std),
         list(CLASSES),
     )
-    novelty = fit_novelty(model, splits, name, unknown_class=True)
+    novelty = fit_novelty(model, splits, name, unknown_class=True).score
     predictor = Predictor(model, about, novelty=novelty)
     path = export(predictor, tmp_path / f"model.{format}", format)
     new = torch.randint(0, 256, (7, 3, 16, 16), dtype=torch.uint8)

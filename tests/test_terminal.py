@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from socrates import cli
+from socrates import cli, quickstart
 from socrates.cli.characters import spelled
 from socrates.engine.display import StudyDisplay
 from socrates.engine.events import Closed, Planned, Warned, to_nobody
@@ -79,19 +79,41 @@ COMMANDS = {
     "sweep": "sweep --methods ce --epochs 1 --dry-run --out {folder}/runs",
     "finished": "train digits mlp socrates --epochs 1 --device cpu --out {folder}/runs",
     "report": "report {folder}/runs --out {folder}/bericht",
+    "reproduce": "reproduce test --scale laptop --dry-run --out {folder}/paper",
+    "tune": "tune digits mlp focal --grid gamma=1,2 --epochs 1 --dry-run --out {folder}/runs",
+}
+LONG = {
+    "export": "export {run} --out {folder}/größe",
+    "tune": "tune digits mlp focal --grid gamma=1,2 --seeds 1 --epochs 1 --out {folder}/tüne",
+    "quickstart": "quickstart --out {folder}/schnell",
 }
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("no_figures", "hastened")
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_every_command_succeeds_in_any_encoding(monkeypatch, trained, command, encoding):
+    assert_succeeds(monkeypatch, trained, command, encoding)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("command", LONG.values(), ids=LONG)
+def test_long_commands_succeed_in_ascii(monkeypatch, trained, command):
+    monkeypatch.setattr(quickstart, "METHODS", quickstart.METHODS[:1])
+    monkeypatch.setattr(quickstart, "SEEDS", range(1, 2))
+    monkeypatch.setattr(quickstart, "usual_optimization", lambda *_: Optimization(**TINY))
+    assert_succeeds(monkeypatch, trained, command, "ascii")
+
+
+def assert_succeeds(monkeypatch, trained, command, encoding):
+    """Run a command whose output has this encoding: it succeeds and says something."""
     folder, run = trained
     out = io.BytesIO()
     errors = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding, write_through=True))
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(errors, encoding, write_through=True))
-    words = [word.format(folder=folder, run=run) for word in COMMANDS[command].split()]
+    words = [word.format(folder=folder, run=run) for word in command.split()]
     assert cli.main(words) == 0, errors.getvalue()
     assert out.getvalue().decode(encoding)
 

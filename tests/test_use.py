@@ -3,11 +3,13 @@ should be."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import multiprocessing
 import os
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +23,8 @@ from torch import nn
 
 from socrates import models
 from socrates.cli import main
-from socrates.contracts import Preparation, image_hash
+from socrates.contracts import Preparation
+from socrates.data.thumbnail import thumbnails
 from socrates.engine.predict import columns, predict_files, read_image
 from socrates.predictor import Description, Predictor, load
 from socrates.processes import in_processes
@@ -52,11 +55,10 @@ def model(tmp_path: Path) -> Path:
     return saved(tmp_path / "model.safetensors")
 
 
-@pytest.fixture
-def odd(tmp_path: Path) -> Path:
-    """Image files of every kind, and files that are none."""
-    folder = tmp_path / "odd"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Image files of every kind, and files that are none; written once, for one is huge."""
+    folder = tmp_path_factory.mktemp("odd")
     pixels = np.random.default_rng(1).integers(0, 256, (40, 50, 4), dtype=np.uint8)
     rgb, grey = Image.fromarray(pixels[..., :3].copy()), Image.fromarray(pixels[..., 0])
     grey.save(folder / "grey.png")
@@ -76,6 +78,12 @@ def odd(tmp_path: Path) -> Path:
     Image.new("1", (20_000, 12_000)).save(folder / "huge.png")
     Image.new("F", (9, 9)).save(folder / "float.tiff")
     return folder
+
+
+@pytest.fixture
+def odd(odd_files: Path, tmp_path: Path) -> Path:
+    """A copy of these files for one test."""
+    return Path(shutil.copytree(odd_files, tmp_path / "odd"))
 
 
 def test_files_of_every_kind_are_predicted_or_listed(
@@ -153,7 +161,7 @@ def test_files_give_what_their_pixels_give(
         ),
         (
             ["--risk", "0.1"],
-            "has no certificate: train it with --certify 0.1, or pass --calibrate FOLDER",
+            "model.safetensors FOLDER --risk 0.1 makes one",
         ),
         (["--calibrate", "x"], "--calibrate needs --risk"),
     ],
@@ -283,6 +291,33 @@ def test_memory_that_runs_out_is_one_line(
     assert not list(tmp_path.glob("p.csv*"))
 
 
+def with_little_memory(words: list[str], said: Path) -> None:
+    """Run a command in this process, which may take 64 MB more than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (64 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with said.open("w") as file, contextlib.redirect_stderr(file):
+        code = main(words)
+    os._exit(code)
+
+
+def test_predict_under_a_memory_limit_is_one_line(model: Path, tmp_path: Path) -> None:
+    image = tmp_path / "large.png"
+    Image.new("RGB", (7000, 7000)).save(image)  # 147 MB of pixels
+    out = tmp_path / "p.csv"
+    words = ["predict", str(model), str(image), "--out", str(out)]
+    said = tmp_path / "said.txt"
+    process = multiprocessing.get_context("fork").Process(
+        target=with_little_memory, args=(words, said)
+    )
+    process.start()
+    process.join(120)
+    assert process.exitcode == 1
+    (line,) = filter(None, said.read_text().splitlines())
+    assert line.startswith("error: memory ran out (")
+    assert not out.exists()
+
+
 def test_a_worker_that_runs_out_of_memory_says_so() -> None:
     with pytest.raises(MemoryError):
         list(in_processes(in_numpy, [1, 2], workers=1))
@@ -335,12 +370,16 @@ def test_labelled_images_certify_if_they_are_new(
     output = capsys.readouterr()
     assert re.search(r"\b0\.9 .*\b20%", output.out)
     assert "trust" in output.err
-    image = read_image(new / CLASSES[0] / "0.png", load(path).about)
-    saved(path, seen=torch.tensor([image_hash(image)]))
+    image = torch.randint(256, (3, 8, 8), dtype=torch.uint8)
+    Image.fromarray(image.permute(1, 2, 0).numpy()).save(new / CLASSES[0] / "0.png")
+    saved(path, seen=thumbnails(image[None].clamp(1, 254)))
+    count = len(list(new.glob("*/*.png")))
+    for number in range(1 + count // 50):  # more than 2%
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(new / CLASSES[0] / f"x{number}.png")
     assert main(words) == 1
-    assert "0.png and 0 more" in capsys.readouterr().err
-    with pytest.raises(ValueError, match=r"image 1 .*\b0 more"):
-        load(path).certify(torch.stack([image + 1, image]), [0, 0], risk=0.2)
+    assert f"{CLASSES[0]}/x0.png" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"\b1 of 2 .*image 1"):
+        load(path).certify(torch.stack([image.flip(2), image]), [0, 0], risk=0.2)
 
 
 def test_export_leaves_the_readme_of_others(

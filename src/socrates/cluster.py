@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socrates.files import reason_of
-from socrates.processes import ONE_THREAD, Job, Outcome, available_cores
+from socrates.processes import (
+    ONE_THREAD,
+    Job,
+    Outcome,
+    available_cores,
+    warn_of,
+    with_warnings,
+)
 
 RETRIES = 10  # of a task whose worker or machine died: in a large cluster some always do
 SECONDS_TO_ANSWER = 5.0
@@ -137,7 +144,8 @@ def in_ray(
 ) -> Iterator[Outcome]:
     """Yield `work(job)` for each job, in the order of the jobs, from the machines of a cluster.
 
-    The first error in that order is raised. At most `at_once` jobs are under way or have results
+    The first error in that order is raised. What a task warns of is warned of here, each text
+    once. At most `at_once` jobs are under way or have results
     that are not taken yet, by default twice as many as the cluster has cores.
     """
     with connected(address) as ray:
@@ -146,9 +154,12 @@ def in_ray(
         folder = os.getcwd()
         heartbeat = Heartbeat(ray)
         tasks = [remote.remote(work, folder, job) for job in jobs[:at_once]]
+        known: set[str] = set()
         try:
             for place in range(len(jobs)):
-                yield heartbeat.wait(tasks[0])
+                outcome, messages = heartbeat.wait(tasks[0])
+                warn_of(messages, known)
+                yield outcome
                 del tasks[0]
                 if place + at_once < len(jobs):
                     tasks.append(remote.remote(work, folder, jobs[place + at_once]))
@@ -164,13 +175,13 @@ def in_ray(
             end_tasks(ray, tasks)
 
 
-def _work_there(work: Callable[[Job], Outcome], folder: str, job: Job) -> Outcome:
+def _work_there(work: Callable[[Job], Outcome], folder: str, job: Job) -> tuple[Outcome, list[str]]:
     """Do the work in one thread, in a folder where relative paths mean what they mean here."""
     import torch
 
     torch.set_num_threads(1)
     os.chdir(folder)
-    return work(job)
+    return with_warnings(work, job)
 
 
 def end_tasks(ray: Any, tasks: Sequence[Any]) -> None:

@@ -80,9 +80,9 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Preparation:
-    """How images from 0 to 255 become what the model sees: resized to its size, then normalised.
+    """How images from 0 to 255 become what the model sees: the center in its size, normalized.
 
-    `shrink` says whether a larger image file is resized before its centre is taken.
+    `shrink` says whether a larger image is resized, or its center is taken as it is.
     """
 
     mean: tuple[float, ...]  # of each channel, on the scale where 255 is 1
@@ -97,18 +97,6 @@ class Preparation:
         """
         mean, std = torch.tensor([self.mean, self.std], dtype=torch.float64)
         return torch.stack([255 * mean, 1 / (255 * std)]).float()[:, :, None, None]
-
-
-def image_hash(image: Tensor) -> int:
-    """Return a number of 63 bits by which the pixels of an image are recognized.
-
-    >>> image = torch.zeros(1, 2, 2, dtype=torch.uint8)
-    >>> image_hash(image) == image_hash(image.clone())
-    True
-    """
-    pixels = image.contiguous().numpy().data
-    digest = hashlib.blake2b(pixels, digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from . import data, methods
+from . import data, methods, models
 
 RECIPES = ("paper", "one-cycle")
 # What is trained by one cycle by default, besides a user's own images.
@@ -17,6 +17,9 @@ FEWEST_EPOCHS = 20
 # usual peak rate ends cross-entropy on 300 digits, in batches of 16, at 10% to 66% instead of 95%.
 SMALL_BATCH = 64
 CLIP_NORM = 1.0
+# How a pretrained backbone learns, if it does.
+FINE_TUNED_EPOCHS = 10
+FINE_TUNED_FACTOR = 0.1
 
 
 @dataclass(frozen=True)
@@ -124,11 +127,28 @@ def usual_optimization(
         if recipe == "one-cycle":
             return replace(transfer, recipe=recipe)
         return replace(transfer, milestones=(20, 35, 45))
+    if models.is_backbone(model):
+        if recipe == "paper":
+            return Optimization(batch_size=batch_size, backbone_factor=0.0)
+        cycle = one_cycle(num_images or _num_training_images(dataset))
+        return replace(cycle, backbone_factor=0.0)
     is_own = dataset.startswith(("folder:", "npz:"))
     is_small = model in SMALL_MODELS or dataset in SMALL_DATA or is_own
     if recipe == "one-cycle" or (recipe is None and is_small):
         return one_cycle(num_images or _num_training_images(dataset))
     return Optimization(batch_size=batch_size)
+
+
+def fine_tuned(
+    frozen: Optimization, epochs: int | None = None, backbone_factor: float | None = None
+) -> Optimization:
+    """Return the settings with which a backbone learns, too: at a low rate, and for few epochs.
+
+    >>> fine_tuned(usual_optimization("folder:photos", "backbone", "ce", num_images=432)).epochs
+    10
+    """
+    factor = FINE_TUNED_FACTOR if backbone_factor is None else backbone_factor
+    return replace(frozen, epochs=epochs or FINE_TUNED_EPOCHS, backbone_factor=factor)
 
 
 def one_cycle(num_images: int) -> Optimization:

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
@@ -37,8 +38,9 @@ def in_processes(
 ) -> Iterator[Outcome]:
     """Yield `work(job)` for each job, in the order of the jobs.
 
-    The first error in that order ends all processes and is raised. Each process works at most one
-    job ahead, so that only a few results are in memory at a time.
+    The first error in that order ends all processes and is raised. What a process warns of is
+    warned of here, each text once. Each process works at most one job ahead, so that only a few
+    results are in memory at a time.
 
     This is not a `ProcessPoolExecutor`: its processes share one pipe, and one that is ended while
     it writes there leaves the pool waiting for the rest of the message.
@@ -57,8 +59,11 @@ def in_processes(
             # A signal between start and entry would leave a process that nothing ends.
             with later(*FOR_THE_PARENT):
                 pool.append(_Worker(context, work, jobs[first::count]))
+        known: set[str] = set()
         for number in range(len(jobs)):
-            yield pool[number % count].receive()
+            outcome, messages = pool[number % count].receive()
+            warn_of(messages, known)
+            yield outcome
     finally:
         for worker in pool:
             worker.end()
@@ -77,10 +82,10 @@ class _Worker:
         with contextlib.suppress(ConnectionError):  # `receive` says how the process ended
             self.connection.send(jobs)
 
-    def receive(self) -> Any:
-        """Return the result of the next job, or raise its error."""
+    def receive(self) -> tuple[Any, Sequence[str]]:
+        """Return the result of the next job and what it warned of, or raise its error."""
         try:
-            outcome, error = self.connection.recv()
+            done, error = self.connection.recv()
         except (EOFError, OSError):  # between two messages, or within one
             self.process.join()
             raise ChildProcessError(
@@ -90,7 +95,7 @@ class _Worker:
             ) from None
         if error is not None:
             raise error
-        return outcome
+        return done
 
     def end(self) -> None:
         """End the process at once."""
@@ -108,14 +113,36 @@ def _do_all(connection: Connection, work: Callable[[Job], Outcome]) -> None:
         return
     for job in jobs:
         try:
-            message = work(job), None
+            message = with_warnings(work, job), None
         except (ValueError, OSError) as error:
             message = None, error
         except MemoryError as error:  # numpy's own kind cannot be pickled in every version
             message = None, MemoryError(str(error))
         except Exception as error:
             message = None, RuntimeError(repr(error))
-        connection.send(message)
+        try:
+            connection.send(message)
+        except (BrokenPipeError, ConnectionResetError):  # the parent is gone
+            return
+
+
+def with_warnings(work: Callable[[Job], Outcome], job: Job) -> tuple[Outcome, list[str]]:
+    """Return the result of a job and the texts of its warnings, each once.
+
+    >>> with_warnings(lambda job: 2 * job, 3)
+    (6, [])
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        outcome = work(job)
+    return outcome, [*dict.fromkeys(str(warning.message) for warning in caught)]
+
+
+def warn_of(messages: Iterable[str], known: set[str]) -> None:
+    """Warn of what another process warned of, unless it is known already."""
+    for message in messages:
+        if message not in known:
+            known.add(message)
+            warnings.warn(message, stacklevel=3)
 
 
 def worker_context(preload: Sequence[str] = ()) -> Any:

@@ -25,10 +25,10 @@ SEEDS = range(1, 6)
 COLUMNS = ("accuracy", "ece", "ece_floor", "ada_ece", "nll")
 
 
-def quickstart(out: Path, console: Console) -> None:
-    """Train the runs that are missing on all cores, and print the table."""
+def experiments() -> list[Experiment]:
+    """Return the runs that are compared."""
     optimization = usual_optimization("digits", "mlp", "ce")
-    wanted = [
+    return [
         Experiment(
             Part("digits"),
             Part("mlp"),
@@ -41,7 +41,11 @@ def quickstart(out: Path, console: Console) -> None:
         for method in METHODS
         for seed in SEEDS
     ]
-    runs = run_all(wanted, out, tell=StudyDisplay(console))
+
+
+def quickstart(out: Path, console: Console) -> None:
+    """Train the runs that are missing on all cores, and print the table."""
+    runs = run_all(experiments(), out, tell=StudyDisplay(console))
     finished, _ = read_runs([run.directory for run in runs])
     (results,) = group_runs(finished).values()
     console.print(table(results))

@@ -23,8 +23,8 @@ from socrates import data, scaling
 from socrates.audit.predictions import open_predictions
 from socrates.data.download import extract
 from socrates.data.food101 import read_part
+from socrates.data.image import image_tensor
 from socrates.data.official import read_idx, read_mat, read_records
-from socrates.data.streamed import as_rgb, opened
 from socrates.engine.train import train
 from socrates.experiment import Experiment, Optimization, Part
 from socrates.predictor import load
@@ -118,8 +118,7 @@ def own_images(folder: Path) -> list[Target]:
     inside = [*of_zip(stored), *of_zip(stored, zipfile.ZIP_DEFLATED)]
 
     def decoded(path: Path) -> None:
-        with opened(path) as file:
-            as_rgb(file)
+        image_tensor(path, (3, 8, 8))
 
     return [
         Target(
@@ -193,6 +192,7 @@ def predictions(folder: Path) -> list[Target]:
         {"label": [names[y] for y in LABELS], "scores": [r["scores"] for r in nested]}
     )
     tables.append(written(_parquet(parquet), inner, "none"))
+    sheet = written(_excel, rows[:8])
     ids = "\n".join(["id,label", *(f"{row},{y}" for row, y in enumerate(LABELS))]).encode()
     with_ids = folder / "with-ids.txt.csv"
     with_ids.write_bytes(
@@ -221,7 +221,14 @@ def predictions(folder: Path) -> list[Target]:
 
     return [
         Target(
-            "audit CSV", folder / "a.csv", read, [comma, b'label,p0,p1\n"0",0.5,0.5\n1,"0.1",0.9\n']
+            "audit CSV",
+            folder / "a.csv",
+            read,
+            [
+                comma,
+                b'label,p0,p1\n"0",0.5,0.5\n1,"0.1",0.9\n',
+                comma.replace(b",", b";").replace(b".", b","),
+            ],
         ),
         Target(
             "audit CSV, gzip",
@@ -245,6 +252,7 @@ def predictions(folder: Path) -> list[Target]:
         ),
         Target("audit JSON", folder / "a.json", read, whole),
         Target("audit Feather", folder / "a.feather", read, feathers),
+        Target("audit Excel", folder / "a.xlsx", read, [sheet], of_zip(sheet)),
         Target("audit labels with ids", folder / "with-ids.txt", joined, [ids]),
         Target("audit Parquet", folder / "a.parquet", read, tables),
         Target("audit NPZ", folder / "a.npz", read, [arrays], of_zip(arrays)),
@@ -259,6 +267,15 @@ def _feather(file: Any, table: Any, pack: str) -> None:
     from pyarrow import feather
 
     feather.write_feather(table, file, compression=pack)
+
+
+def _excel(file: Any, rows: list[dict[str, Any]]) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in (rows[0], *(row.values() for row in rows)):
+        book.worksheets[0].append([*row])
+    book.save(file)
 
 
 def runs(folder: Path) -> list[Target]:

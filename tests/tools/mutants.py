@@ -40,7 +40,7 @@ TESTS = {
     "metrics": ("test_metrics*.py", "test_arrays.py"),
     "scaling": ("test_scaling*.py",),
     "pareto.py": ("test_pareto*.py",),
-    "abstention.py": ("test_abstention.py",),
+    "abstention": ("test_abstention.py", "test_certificate.py"),
 }
 NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "runs", ".data"

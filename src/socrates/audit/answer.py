@@ -122,13 +122,15 @@ def calibration_error(judged: Judgement) -> str:
 def chance_words(floor: float, floor_95: float, p: float) -> str:
     """Say what a perfectly calibrated model would measure, and the p-value of the test.
 
+    The test is one of the smooth ECE, so now and then the two disagree.
+
     >>> chance_words(0.011, 0.016, 0.039)
     'a perfectly calibrated model would measure 1.1% on average, and more than 1.6% in 1 of 20
-    cases (p = 0.039)'
+    cases (test of the smooth ECE: p = 0.039)'
     """
     return (
         f"a perfectly calibrated model would measure {share(floor)} on average, and more than "
-        f"{share(floor_95)} in 1 of 20 cases ({p_value(p)})"
+        f"{share(floor_95)} in 1 of 20 cases (test of the smooth ECE: {p_value(p)})"
     )
 
 
@@ -139,11 +141,12 @@ def scaler_verdict(judged: Judgement) -> str:
         return f"No scaler was tried: {recalibrated.untried}."
     if recalibrated.winner == "none":
         return "No scaler is needed." if judged.passes else "No scaler that was tried mends it."
+    remaining = recalibrated.remaining
     if judged.passes:
         does = "lowers its NLL still further"
-    elif recalibrated.remaining.p_value >= LEVEL:
+    elif remaining.p_value >= LEVEL and remaining.ece <= remaining.floor_95:
         does = "mends it, as far as the rows show"
-    elif recalibrated.remaining.ece - recalibrated.remaining.floor < SLIGHT:
+    elif remaining.ece - remaining.floor < SLIGHT:
         does = "all but mends it"
     else:
         does = "helps, but does not mend it"

@@ -10,14 +10,15 @@ import numpy as np
 from socrates.arrays.open import Array
 
 from .class_names import alphabetical
-from .faults import FAULTS, OTHER_LABEL
+from .faults import FAULTS, NEGATIVE, NO_LABEL, OTHER_LABEL, RANGE, SUM
 from .layout import Layout
 from .measure import Measurement
 from .predictions import PredictionFile
+from .read.columns import FEW_ODD, FEW_PERCENT, MISSING_WORDS
 
-FEW_PERCENT = 0.03  # of the labels may be none of the classes
 FAR_BETTER = 0.2  # of the accuracy
 BETTER = 0.1  # where this reading is no better than chance
+MANY_ROWS = 20  # that chance does not sort
 SOME_ROWS = 20_000
 SURE = 0.001  # the largest p-value of a sign test
 
@@ -30,8 +31,11 @@ def refuse_misunderstood(file: PredictionFile, total: Measurement) -> None:
     _refuse_percent(file, total)
     _refuse_shifted_labels(file, total)
     _refuse_other_score(file, total)
+    _refuse_missing_class(file, total)
     _refuse_mostly_bad(file, total)
     _refuse_other_labels(file, total)
+    _refuse_other_values(file, total)
+    _refuse_sorted(file, total)
     _refuse_beaten(file, total)
 
 
@@ -76,6 +80,22 @@ def _refuse_other_score(file: PredictionFile, total: Measurement) -> None:
         )
 
 
+def _refuse_missing_class(file: PredictionFile, total: Measurement) -> None:
+    """Raise if a class is called None, no label is, and labels are missing: null may be the class.
+
+    Where some labels have that name, the missing ones are missing.
+    """
+    missing = total.bad.reasons[NO_LABEL]
+    counts = total.meter.state()["class_bins"][2] if file.layout.classes else ()
+    for name, count in zip(file.layout.classes, counts, strict=False):
+        if missing and name in MISSING_WORDS and not count.any():
+            raise ValueError(
+                f"{missing} of {total.num_read} rows of {file.path} have no label, and none has "
+                f"the label {name!r}, which is a class: write the name of that class in its rows, "
+                "or drop the rows that have no label"
+            )
+
+
 def _refuse_mostly_bad(file: PredictionFile, total: Measurement) -> None:
     """Raise if more than half of the rows are bad."""
     bad = total.bad
@@ -108,6 +128,42 @@ def _refuse_other_labels(file: PredictionFile, total: Measurement) -> None:
     )
 
 
+def _refuse_other_values(file: PredictionFile, total: Measurement) -> None:
+    """Raise if more than a few percent of the rows are numbers, but no probabilities."""
+    reasons = total.bad.reasons
+    fault = max((SUM, NEGATIVE, RANGE), key=reasons.__getitem__)
+    if reasons[fault] <= max(FEW_ODD, FEW_PERCENT * total.num_read):
+        return
+    line, reason = total.bad.first[0]
+    advice = "write more digits, or divide each row by its sum" if fault == SUM else FAULTS[fault]
+    raise ValueError(
+        f"{reasons[fault]} of {total.num_read} rows of {file.path} are no probabilities, read as "
+        f"{file.layout.words}: each {fault} (the first bad row, {total.bad.unit} {line}, "
+        f"{reason}), so what is left would be of another kind: {advice}"
+    )
+
+
+def _refuse_sorted(file: PredictionFile, total: Measurement) -> None:
+    """Raise if the values of each row fall from the first to the last, far from calibrated.
+
+    A model of a common first class may always believe in it, but then it is about as often right.
+    """
+    layout = file.layout
+    count = len(layout.classes)
+    is_named = layout.has_named_classes or not layout.names.are_numbers
+    if layout.kind == "confidence" or is_named or count < 3 or total.num_rows < MANY_ROWS:
+        return
+    parts = total.reservoir.kept
+    if not all((np.diff(part.values[:, :count], axis=1) <= 0).all() for part in parts):
+        return
+    if total.meter.compute()["ece"] > BETTER:
+        raise ValueError(
+            f"the values of each row of {file.path} fall from the first class to the last, read "
+            f"as {layout.words}: were they sorted, as topk and sort return them? Write them in the "
+            f"order of the classes; if they are, name these, classes={[*layout.classes[:3]]}"
+        )
+
+
 def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
     """Raise if labels that mean other classes make the predictions right far more often."""
     layout = file.layout
@@ -116,18 +172,24 @@ def _refuse_beaten(file: PredictionFile, total: Measurement) -> None:
     predicted, labels = _some_rows(total)
     right = predicted == labels
     is_poor = _mean_by_class(right, labels) <= 1 / len(layout.classes) >= right.mean()
-    for words, numbers in _other_readings(layout):
-        other = predicted == numbers[labels]
-        gain = float(other.mean() - right.mean())
-        is_far = gain >= FAR_BETTER or (
-            is_poor and (gain >= BETTER or other.mean() >= 3 * right.mean())
+    best = max(
+        ((predicted == numbers[labels], words) for words, numbers in _other_readings(layout)),
+        key=lambda reading: reading[0].mean(),
+        default=None,
+    )
+    if best is None:
+        return
+    other, words = best
+    gain = float(other.mean() - right.mean())
+    is_far = gain >= FAR_BETTER or (
+        is_poor and (gain >= BETTER or other.mean() >= 3 * right.mean())
+    )
+    if is_far and _is_sure(int((other & ~right).sum()), int((right & ~other).sum())):
+        raise ValueError(
+            f"{file.path}, read as {layout.words}: {right.mean():.1%} of the answers are right, "
+            f"but {other.mean():.1%} if {words}. Name the classes in the order of the columns, as "
+            f"the labels call them, classes={[*layout.classes[:3]]}"
         )
-        if is_far and _is_sure(int((other & ~right).sum()), int((right & ~other).sum())):
-            raise ValueError(
-                f"{file.path}, read as {layout.words}: {right.mean():.1%} of the answers are "
-                f"right, but {other.mean():.1%} if {words}. Name the classes in the order of the "
-                f"columns, as the labels call them, classes={[*layout.classes[:3]]}"
-            )
 
 
 def _some_rows(total: Measurement) -> tuple[Array, Array]:

@@ -6,9 +6,10 @@ cannot be joined.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -20,8 +21,16 @@ from .read import FileRows, Reader, open_file, suffix_of
 from .read.columns import MISSING, Column, Words
 from .read.csv import CsvReader
 from .read.reader import open_bytes, readable
-from .true_class import agree, arrays_of, find_labels, one_hot_names, words_of
+from .true_class import (
+    agree,
+    arrays_of,
+    find_labels,
+    may_be_labels,
+    one_hot_names,
+    words_of,
+)
 
+SCIENTIFIC = re.compile(r"-?\d\.\d+[eE][+-]\d{1,2}")
 MOST_LABEL_BYTES = 1_000_000_000
 
 
@@ -84,9 +93,8 @@ def pair_labels(file: LabelFile, names: Sequence[str], reader: Reader) -> Labels
     shared = [name for name in names if name.lower() in {other.lower() for other in file.ids}]
     column = first_named(shared, ID)
     if column is None:
-        index = first_named(shared, UNNAMED_INDEX)
-        if index is not None:
-            _refuse_other_order(_by_name(file, index), index, reader)
+        for name in shared:
+            _refuse_other_order(_by_name(file, name), name, reader)
         return _of_other_names(file, names, reader)
     return _joined(file, column, _by_name(file, column))
 
@@ -100,6 +108,7 @@ def _of_other_names(file: LabelFile, names: Sequence[str], reader: Reader) -> La
     found = {*all_words(reader, here).names}
     common = found & {*file.ids[there].names}
     if not common:
+        _refuse_alike(here, found, there, {*file.ids[there].names})
         return Labels(file.words)
     if common < found:
         raise ValueError(
@@ -107,6 +116,16 @@ def _of_other_names(file: LabelFile, names: Sequence[str], reader: Reader) -> La
             f"common, and {len(found) - len(common)} not: expected a label for each id"
         )
     return _joined(file, here, file.ids[there])
+
+
+def _refuse_alike(here: str, found: set[str], there: str, expected: set[str]) -> None:
+    """Raise if ids are the same but for folders, endings and leading zeros."""
+    plain = [{PurePath(name).stem.lstrip("0") for name in names} for names in (found, expected)]
+    if 2 * len(plain[0] & plain[1]) > len(plain[0]):
+        raise ValueError(
+            f"{here} of the predictions ({min(found)!r}, ...) and {there} of the labels "
+            f"({min(expected)!r}, ...) are written in different ways: write both in one way"
+        )
 
 
 def _joined(file: LabelFile, column: str, ids: Words) -> Labels:
@@ -121,12 +140,13 @@ def _by_name(file: LabelFile, column: str) -> Words:
 
 
 def _refuse_other_order(expected: Words, column: str, reader: Reader) -> None:
-    """Raise if the unnamed index of both files holds the same numbers in another order."""
+    """Raise if a column of both files holds the same values in another order."""
     found = all_words(reader, column)
     if {*found.names} == {*expected.names} and not agree_in_order(found, expected):
+        called = "the unnamed first column" if column.lower() in UNNAMED_INDEX else repr(column)
         raise ValueError(
-            "the unnamed first column of both files holds the same values in another order: call "
-            "it id in both to join them, or drop it if the rows of both files belong together"
+            f"{called} of both files holds the same values in another order: call it id in both to "
+            "join them, or drop it if the rows of both files belong together"
         )
 
 
@@ -141,10 +161,11 @@ def all_words(reader: Reader, name: str) -> Words:
     return Words.joined([words_of(batch.columns[name]) for batch in batches])
 
 
-def read_labels(path: Path) -> LabelFile:
+def read_labels(path: Path, columns_beside: Sequence[str] = ()) -> LabelFile:
     """Return all labels of a file: its column of labels, or its only one.
 
-    Text without columns is read as one label per line.
+    Text without columns is read as one label per line. Columns that the predictions have, too, may
+    identify rows.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "labels.txt")
@@ -158,8 +179,13 @@ def read_labels(path: Path) -> LabelFile:
     if isinstance(reader, CsvReader) and len(reader.names) == 1:
         return LabelFile(path, _label_per_line(path))
     table = reader.first_rows()
-    names = [*table]
-    known = [name for name in names if name.lower() in (*ID, *UNNAMED_INDEX)]
+    beside = {name.lower() for name in columns_beside} - {*LABEL}
+    known = [
+        name
+        for name, column in table.items()
+        if name.lower() in (*ID, *UNNAMED_INDEX)
+        or (name.lower() in beside and len(table) > 1 and _may_be_ids(column))
+    ]
     rest = {name: column for name, column in table.items() if name not in known}
     label, hot = _label_columns(path, rest)
     numbers = [*hot]
@@ -174,6 +200,14 @@ def read_labels(path: Path) -> LabelFile:
         )
     ids = {name: Words.joined(parts) for name, parts in columns.items()}
     return LabelFile(path, Words.joined(labels), ids)
+
+
+def _may_be_ids(column: Column) -> bool:
+    """Return whether no word or whole number of a column occurs twice."""
+    if not may_be_labels(column):
+        return False
+    words = words_of(column)
+    return len(words) > 1 and len({*words.codes.tolist()}) == len(words)
 
 
 def _label_columns(path: Path, table: Mapping[str, Column]) -> tuple[str | None, tuple[str, ...]]:
@@ -238,8 +272,16 @@ def _label_per_line(path: Path) -> Words:
                 f"{path} holds more than {MOST_LABEL_BYTES:,} bytes: expected one label per line"
             )
         text = content.decode("utf-8-sig")
-    lines = [line.strip().strip('"') for line in text.splitlines()]
+    lines = [_plain(line.strip().strip('"')) for line in text.splitlines()]
     return Words.of(lines[1:] if _has_header(lines) else lines)
+
+
+def _plain(word: str) -> str:
+    """Return a whole number without its exponent, as numpy writes 1.000e+00; other words as is."""
+    if not SCIENTIFIC.fullmatch(word):
+        return word
+    number = float(word)
+    return str(int(number)) if number.is_integer() else word
 
 
 def _has_header(lines: list[str]) -> bool:

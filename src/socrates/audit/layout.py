@@ -51,6 +51,10 @@ LABEL = (
     "true_class",
     "y_test",
     "y_val",
+    "ytrue",
+    "ytest",
+    "truelabel",
+    "trueclass",
     "truth",
     "gt",
     "ground_truth",
@@ -69,6 +73,7 @@ PREDICTED = (
     "pred_label",
     "predicted_label",
     "predicted_class",
+    "prediction_label",
     "pred_class",
     "pred",
     "preds",
@@ -76,6 +81,7 @@ PREDICTED = (
     "prediction",
     "predictions",
     "y_pred",
+    "ypred",
     "y_hat",
     "yhat",
 )
@@ -100,7 +106,7 @@ ID = (
 )
 UNNAMED_INDEX = ("", "unnamed: 0", "__index_level_0__")
 CORRECT = ("correct", "is_correct")
-CONFIDENCE = ("confidence", "conf", "max_prob")
+CONFIDENCE = ("confidence", "conf", "max_prob", "prediction_score")
 BINARY = ("0", "1")
 UNKNOWN = ("unknown", "idk", "abstain")
 WEIGHT = ("sample_weight",)

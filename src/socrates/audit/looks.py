@@ -34,7 +34,14 @@ from .layout import (
     class_of,
     first_named,
 )
-from .refuse import refuse_confidence, refuse_one_class, refuse_percent, refuse_probabilities
+from .refuse import (
+    refuse_confidence,
+    refuse_incomplete,
+    refuse_one_class,
+    refuse_other_values,
+    refuse_percent,
+    refuse_probabilities,
+)
 from .true_class import has_fractions
 
 # `socrates predict` writes this before classes that have the names of its other columns.
@@ -91,7 +98,10 @@ def _only_list(candidates: Candidates) -> Layout | None:
             "column, columns=['NAME']"
         )
     name, values = next(iter(lists.items()))
-    return _of_list(candidates, candidates.hints.kind or _kind_by_values(values), name)
+    kind = candidates.hints.kind or _kind_by_values(values)
+    if kind == "logits" and not (candidates.hints.kind or candidates.hints.columns):
+        refuse_other_values(name)
+    return _of_list(candidates, kind, name)
 
 
 def _of_list(candidates: Candidates, kind: ContentKind, name: str) -> Layout:
@@ -273,6 +283,7 @@ def _of_columns(
 
     A column of belief in unknown belongs to them unless they sum to 1 without it.
     """
+    refuse_incomplete(names, candidates.values(names))
     if kind == "logits" and candidates.hints.kind is None:
         refuse_probabilities(names, candidates.values(names))
     if kind == "probabilities":

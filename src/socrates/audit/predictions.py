@@ -181,8 +181,13 @@ def open_predictions(
     """
     path = Path(path).expanduser()
     reader = open_file(path)
-    label_file = None if labels is None else read_labels(Path(labels).expanduser())
+    if labels is None and not reader.has_names:
+        raise ValueError(
+            f"the first line of {path} holds numbers: expected the names of the columns, or a file "
+            "of labels beside columns of numbers alone, labels='FILE'"
+        )
     first_rows = reader.first_rows()
+    label_file = None if labels is None else read_labels(Path(labels).expanduser(), [*first_rows])
     if not any(len(column) for column in first_rows.values()):
         _refuse_empty(path, reader)
     paired = None if label_file is None else pair_labels(label_file, [*first_rows], reader)

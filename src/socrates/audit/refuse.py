@@ -12,11 +12,12 @@ from socrates.report.words import first_of
 
 from .class_columns import are_percent, are_probabilities, families
 from .layout import LABEL, PREDICTED, first_named
-from .read.columns import Column, Words
+from .read.columns import FEW_ODD, FEW_PERCENT, Column, Words, numbers_of
 from .true_class import arrays_of, has_fractions
 
 MOST_NAMED = 12  # columns in a message
 FEW = 10  # rows below this say nothing
+OF_A_MODEL = re.compile(r"logit|log_?prob|log_?soft|output|pred|score", re.IGNORECASE)
 NEARLY_A_NUMBER = re.compile(r"-?[\d.,]*\d ?%?")
 
 
@@ -26,6 +27,18 @@ def refuse_percent(names: Sequence[str], values: Array) -> None:
         raise ValueError(
             f"the rows of {first_of(names, most=3)} sum to 100, expected probabilities that sum to "
             "1: divide percent by 100"
+        )
+
+
+def refuse_incomplete(names: Sequence[str], values: Array) -> None:
+    """Raise if more than a few rows have values of some of the classes alone."""
+    is_missing = np.isnan(values)
+    partial = int((is_missing.any(axis=1) & ~is_missing.all(axis=1)).sum())
+    if partial > max(FEW_ODD, FEW_PERCENT * len(values)):
+        raise ValueError(
+            f"{partial} of the first {len(values)} rows of {first_of(names, most=3)} hold some of "
+            "the classes alone, such as the top ones: write the probabilities of all classes "
+            "(top_k=None)"
         )
 
 
@@ -42,6 +55,15 @@ def refuse_probabilities(names: Sequence[str], values: Array) -> None:
         raise ValueError(
             f"{first_of(names, most=3)} are called logits, but hold probabilities: say "
             "kind='probabilities' if so, kind='logits' if they are logits"
+        )
+
+
+def refuse_other_values(name: str) -> None:
+    """Raise unless the name of rows of any numbers says that a model returned them."""
+    if not OF_A_MODEL.search(name):
+        raise ValueError(
+            f"{name} holds rows of numbers, some below 0: logits, or margins, features, "
+            "embeddings? Say kind='logits' if a softmax of them gives the probabilities"
         )
 
 
@@ -83,12 +105,8 @@ def refuse_no_predictions(table: Mapping[str, Column], others: Mapping[str, Colu
             refuse_percent(family, np.stack([numbers[name] for name in family], axis=1))
     if len(fractions) > 1:
         values = np.stack([*fractions.values()], axis=1)
-        incomplete = np.isnan(values).any(axis=1).mean() > 0.5
-        if incomplete and 0 < np.nansum(values, axis=1).max() <= 1.02:
-            raise ValueError(
-                f"the rows of {first_of(fractions, most=3)} hold some of the classes alone, such "
-                "as the top ones: write the probabilities of all classes (top_k=None)"
-            )
+        if 0 < np.nansum(values, axis=1).max() <= 1.02:
+            refuse_incomplete([*fractions], values)
     answers = first_named(others, PREDICTED)
     if answers and not has_fractions(numbers.get(answers, np.zeros(0))):
         raise ValueError(
@@ -107,6 +125,11 @@ def _refuse_words(table: Mapping[str, Column]) -> None:
     """Raise if numbers are written in a way that makes them words, such as 12.5% or 0,125."""
     for name, column in table.items():
         example = column.names[0] if isinstance(column, Words) and column.names else ""
+        if isinstance(column, Words) and (odd := _odd_among_numbers(column)):
+            raise ValueError(
+                f"column {name!r} holds words such as {odd!r} among its numbers: write each of its "
+                "values as a number"
+            )
         if NEARLY_A_NUMBER.fullmatch(example):
             raise ValueError(
                 f"column {name!r} holds words such as {example!r}, expected numbers: with a "
@@ -117,6 +140,14 @@ def _refuse_words(table: Mapping[str, Column]) -> None:
                 f"column {name!r} holds lists that are written as text, such as {example[:40]!r}: "
                 "write one column per class, or save it as Parquet or JSON lines"
             )
+
+
+def _odd_among_numbers(column: Words) -> str | None:
+    """Return the first word of a column that holds numbers for the most part, if it does."""
+    numbers = numbers_of(column.names)
+    if np.isfinite(np.append(numbers, np.nan)[column.codes]).mean() <= 0.5:
+        return None
+    return column.names[int(np.isnan(numbers).argmax())]
 
 
 def refuse_without_labels(table: Mapping[str, Column]) -> None:

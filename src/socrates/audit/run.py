@@ -167,7 +167,7 @@ def file_json(judged: Judgement) -> dict[str, Any]:
         "decomposition": {name: asdict(parts) for name, parts in recalibrated.parts.items()},
         "scalers": recalibrated.numbers,
         "scaler_to_use": recalibrated.winner,
-        "certificate": None if judged.certificate is None else asdict(judged.certificate),
+        "certificate": None if judged.certificate is None else judged.certificate.to_json(),
         "uncertified": judged.uncertified or None,
         "worst_classes": [asdict(gap) for gap in judged.worst],
         "groups": {name: [asdict(gap) for gap in gaps] for name, gaps in judged.groups.items()},

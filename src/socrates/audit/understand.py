@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from .agreement import refuse_other_predictions
 from .candidates import Candidates, Hints
 from .layout import PREDICTED, WEIGHT, Layout, first_named
 from .looks import LOOKS
@@ -44,6 +45,7 @@ def understand(table: Mapping[str, Column], hints: Hints) -> Layout:
     if layout is None:
         refuse_no_predictions(table, others)
         raise AssertionError
+    refuse_other_predictions(candidates, layout)
     if layout.correct:
         return replace(layout, groups=hints.groups, weight=weight)
     if true.words is None:

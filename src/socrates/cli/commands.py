@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from .audit_options import AuditOptions
+from .certify_options import Certify
 from .options import (
     UNSET,
     ManyRuns,
@@ -27,18 +29,16 @@ from .options import (
     Text,
     Texts,
     TrainingOptions,
+    positional,
 )
 
 if TYPE_CHECKING:
-    from socrates.experiment import Experiment
+    from socrates.experiment import Experiment, Value
+
+    from .choice import Choice
 
 WidthChoice = Literal["column", "text", "full"]
 RuleChoice = Literal["l1", "scaled", "ece"]
-
-
-def positional(metavar: str, hint: str = "(required)") -> Any:
-    """Return what tyro needs to know of an argument that takes several words."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
 
 
 @dataclass
@@ -58,11 +58,25 @@ class Train(Named, PlaceOptions):
     """Train one run into its own directory.
 
     The same command continues a run that was stopped, and does nothing once it is finished.
-    `socrates train DATASET MODEL METHOD --help` also shows the options of these three, such as
-    --gamma of a method, --width of a model, --image-size and --augment of a data set.
+    `socrates train folder:photos` chooses a model and a method, and says why. `socrates train
+    DATASET MODEL METHOD --help` also shows the options of these three, such as --gamma of a method,
+    --width of a model, --image-size and --augment of a data set.
 
-    Example: socrates train digits mlp socrates --gamma 1 --seed 2
+    Example: socrates train folder:photos --backbone models/resnet50
     """
+
+    # An architecture of `socrates list`, module:attribute or file.py:attribute. Without it: a
+    # small one that suits the images.
+    model: Annotated[str, tyro.conf.Positional, positional("MODEL", hint="")] = ""
+    # A training method of `socrates list`, module:attribute or file.py:attribute. Without it:
+    # socrates.
+    method: Annotated[str, tyro.conf.Positional, positional("METHOD", hint="")] = ""
+    # Train a linear layer on the features of a pretrained model: a folder in the Hugging Face
+    # format, a name in the local Hugging Face cache (nothing is downloaded), or FILE.py:FUNCTION,
+    # which returns a torch module that computes features.
+    backbone: OptionalText = None
+    # Train the backbone, too, at a tenth of the rate.
+    finetune: Switch = False
 
     device: Text = "auto"  # Lightning Fabric accelerator: auto, cpu, cuda or mps.
     # Number of processes on this machine that share every batch, one per device. torchrun may
@@ -98,8 +112,27 @@ class Train(Named, PlaceOptions):
     # Train the last layer only. (--backbone-factor 0.1 trains the rest at a tenth of the rate.)
     freeze: Switch = False
 
+    @property
+    def choice(self) -> "Choice":
+        """Return the parts that were named, and a choice for the others."""
+        from .choice import choose
+
+        return choose(self.dataset, self.model, self.method, self.backbone)
+
+    def names_of_parts(self) -> dict[str, str]:
+        """Return the names of the three parts, those that were chosen among them."""
+        return self.choice.names
+
+    def part_options(self) -> "dict[str, dict[str, Value]]":
+        """Return the options that were set, and those that were chosen with a part."""
+        chosen = self.choice.options
+        given = super().part_options()
+        return {part: {**chosen.get(part, {}), **options} for part, options in given.items()}
+
     def named_experiment(self, seed: int) -> "Experiment":
         """Return the Experiment, with what only this command can set."""
+        from socrates.experiment import fine_tuned
+        from socrates.models import is_backbone
         from socrates.predictor import model_file, read_file, weights_hash
 
         experiment = super().named_experiment(seed)
@@ -109,6 +142,10 @@ class Train(Named, PlaceOptions):
             if self.backbone_factor:
                 raise ValueError("--freeze trains the last layer only: leave --backbone-factor out")
             optimization = replace(optimization, backbone_factor=0.0)
+        if self.finetune:
+            if self.freeze or not is_backbone(experiment.model.name):
+                raise ValueError("--finetune trains a --backbone, too: it needs one, not --freeze")
+            optimization = fine_tuned(optimization, self.epochs, self.backbone_factor)
         return replace(experiment, certify=self.certify, start=start, optimization=optimization)
 
 
@@ -165,8 +202,7 @@ class Predict(ModelOptions):
     out: OptionalPath = None
     # Answer only where a certificate guarantees that at most this share of the answers is wrong.
     risk: OptionalFloat = None
-    # Labeled images for the certificate, in one sub-folder per class. They must be new to the
-    # model: not used to train it, to choose its epoch or to fit its scaler.
+    # Labeled images for the certificate, as for `socrates certify`; it is kept with the model.
     calibrate: OptionalPath = None
     # Probability, over the labeled images, that the certificate does not hold.
     delta: float = 0.1
@@ -187,75 +223,6 @@ class Export(ModelOptions):
     format: Literal["onnx", "torch"] = "onnx"  # An ONNX file, or a program of torch.export.
     # File to write. Without it: model.onnx or model.pt2 in the folder of the model.
     out: OptionalPath = None
-
-
-@dataclass(kw_only=True)
-class AuditOptions:
-    """Judge predictions on disk: can their confidence be trusted, and what would improve it?
-
-    The predictions may come from any framework. Files are Parquet, CSV, JSON, JSON lines, Feather,
-    Excel, NPZ or NPY (or a folder of parts), with a label and either probabilities or logits of
-    each class, or confidence and correctness. Several files are compared row by row. The page shows
-    how each file was read; use the options to correct that. The exit status is 1
-    if a limit of --fail-above or --fail-if-miscalibrated is exceeded.
-
-    Example: socrates audit predictions.csv --label-column diagnosis --columns healthy ill
-    """
-
-    # Files of predictions. The label column is named label or true_label, and the columns of
-    # probabilities p0, p1, ... or after the classes; docs/audit.md lists all names.
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional, positional("FILE ...")]
-    labels: OptionalPath = None  # Labels in a separate file: NPY, TXT or a CSV of one column.
-    # Folder of the page. Without it: a folder below audit, or none with --json.
-    out: OptionalPath = None
-    group: Texts = ()  # Columns that divide the rows into groups. Each group is judged, too.
-    # What the values are. Without it: detected from the file.
-    kind: Annotated[Literal["probabilities", "logits", "confidence"] | None, UNSET] = None
-    # Column of the true class. Without it: detected from the file.
-    label_column: OptionalText = None
-    # Columns of the classes, in order. Without it: detected from the file.
-    columns: Texts = ()
-    # Names of the classes, in the order of their columns. Without it: detected from the file.
-    classes: Texts = ()
-    weight: OptionalText = None  # Column with the weights of the rows.
-    # Whether the last column is the unknown class. Without it: detected from the file.
-    unknown: Annotated[Literal["yes", "no"] | None, UNSET] = None
-    # What happens to the probability of the unknown class: it counts as an answer (answer), is
-    # left out (abstain), is left out and the others are rescaled (renormalize), or is shared
-    # equally among the classes (spread).
-    reading: ReadingChoice = "renormalize"
-    risk: float = 0.05  # Share of wrong answers that a certified threshold allows.
-    delta: float = 0.1  # Probability that the certificate does not hold.
-    num_bins: int = 15  # Bins of the calibration errors.
-    # Largest number of rows to keep in memory, for intervals, tests and scalers.
-    sample: int = 200_000
-    seed: int = 0  # Seed for the choice of these rows.
-    # Number of processes that read parts of a file. Without it: one per core for large files.
-    workers: OptionalInt = None
-    # Where these processes run: on this machine, or on the machines of a Ray cluster.
-    engine: Literal["local", "ray"] = "local"
-    # Address of the Ray cluster, such as auto. Without it: a new cluster on this machine.
-    address: OptionalText = None
-    strict: Switch = False  # Stop with an error at the first bad row, instead of skipping bad rows.
-    json: Switch = False  # Print one JSON object, and nothing else, on standard output.
-    fail_above: Texts = ()  # Limits such as ece=0.05. The exit status is 1 if a file exceeds one.
-    # Level such as 0.01. The exit status is 1 if the p-value of the calibration test is below it.
-    fail_if_miscalibrated: OptionalFloat = None
-    title: Text = "Socrates audit"  # Heading of the page.
-
-    @property
-    def as_read(self) -> dict[str, Any]:
-        """Return how files are read, as keywords of `open_predictions`."""
-        names = ("labels", "kind", "label_column", "columns", "classes", "weight")
-        unknown = None if self.unknown is None else self.unknown == "yes"
-        shared = {name: getattr(self, name) for name in names}
-        return {"groups": self.group, "unknown": unknown, **shared}
-
-    @property
-    def as_measured(self) -> dict[str, Any]:
-        """Return how files are measured, as keywords of `measure`."""
-        names = ("sample", "seed", "num_bins", "strict", "reading", "engine", "address")
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclass
@@ -387,6 +354,7 @@ def command(kind: type, module: str, name: str) -> tuple[type, Callable[[Any], N
 COMMANDS: dict[str, tuple[type, Callable[[Any], None]]] = {
     "quickstart": command(Quickstart, "report", "run_quickstart"),
     "train": command(Train, "runs", "run_train"),
+    "certify": command(Certify, "certify", "run_certify"),
     "predict": command(Predict, "use", "run_predict"),
     "export": command(Export, "use", "run_export"),
     "audit": command(AuditOptions, "audit", "run_audit"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -42,6 +42,12 @@ NoveltyChoice = Literal[
     "mahalanobis+energy",
     "mahalanobis+knn+energy",
 ]
+
+
+def positional(metavar: str, hint: str = "(required)") -> Any:
+    """Return what tyro needs to know of an argument that takes several words."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
 
 # The fields of an Experiment that are options of a command, besides its parts.
 SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")
@@ -161,6 +167,10 @@ class Named(TrainingOptions):
     # A training method of `socrates list`, module:attribute or file.py:attribute.
     method: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="METHOD")]
 
+    def names_of_parts(self) -> dict[str, str]:
+        """Return the names of the three parts."""
+        return {part: getattr(self, part) for part in packages()}
+
     def part_options(self) -> dict[str, dict[str, Value]]:
         """Return the options that were set, by the part that they belong to."""
         chosen: dict[str, dict[str, Value]] = {}
@@ -176,9 +186,9 @@ class Named(TrainingOptions):
         """Return the resolved Experiment of the three parts and their options."""
         from socrates.experiment import Part
 
+        names = self.names_of_parts()
         parts = {
-            part: Part(getattr(self, part), **options)
-            for part, options in self.part_options().items()
+            part: Part(names[part], **options) for part, options in self.part_options().items()
         }
         return self.experiment(**parts, seed=seed)
 
@@ -206,14 +216,20 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     without_help = [word for word in words if word not in ("-h", "--help")]
     try:
         named, _ = tyro.cli(
-            kind, args=without_help, return_unknown_args=True, console_outputs=False, config=PLAIN
+            kind,
+            args=with_all_names(kind, without_help),
+            return_unknown_args=True,
+            console_outputs=False,
+            config=PLAIN,
         )
     except SystemExit:
         return kind  # something is missing or wrong, which the second reading explains
+    if not named.dataset:
+        return kind
     taken = {item.name for item in dataclasses.fields(kind)}
     groups: list[tuple[str, Any, Any]] = []
-    for part in packages():
-        group = options_class(part, getattr(named, part), taken)
+    for part, name in named.names_of_parts().items():
+        group = options_class(part, name, taken)
         taken |= {item.name for item in dataclasses.fields(group)}
         # the heading is "method options", the flag is --gamma, not --method.gamma
         titled = Annotated[group, tyro.conf.OmitArgPrefixes, tyro.conf.arg(name=part)]
@@ -222,6 +238,20 @@ def with_part_options(kind: type[Named], words: Sequence[str]) -> type[Named]:
     command.__doc__ = kind.__doc__
     command.__module__ = kind.__module__  # its source holds the help of the fields
     return command
+
+
+def with_all_names(kind: type[Named], words: Sequence[str]) -> list[str]:
+    """Return the words with an empty name for each part that need not be named and is not.
+
+    Otherwise the value of an option that is not known yet, such as --gamma 2, would be taken for
+    a name.
+    """
+    parts = [item for item in dataclasses.fields(kind) if item.name in packages()]
+    num_optional = sum(item.default is not dataclasses.MISSING for item in parts)
+    leading = list(takewhile(lambda word: not word.startswith("-"), words))
+    rest = list(words[len(leading) :])
+    missing = [""] * min(num_optional, len(parts) - len(leading))
+    return [*leading, *missing, *rest] if leading else [*rest, *missing]
 
 
 def options_class(part: str, name: str, taken: set[str]) -> type:
@@ -322,54 +352,3 @@ def read(name: str, text: str, default: Any) -> Value:
             if default is not None:
                 raise ValueError(f"{name} must be a number like {default}, got {text!r}") from None
     return text
-
-
-def command_of(experiment: Experiment) -> str:
-    """Return the command line that trains this experiment, with every version of the package.
-
-    >>> from socrates.experiment import Experiment, Part
-    >>> print(command_of(Experiment(Part("digits"), Part("mlp"), Part("focal", gamma=3.0), seed=3)))
-    socrates train digits mlp focal --gamma 3.0 --seed 3 --epochs 300 --batch-size 128
-    --recipe paper --num-bins 15 --keep-every 25 --precision 32-true --choose last
-    """
-    settings = {name: getattr(experiment, name) for name in (*SETTINGS, "certify")}
-    options: dict[str, Any] = {
-        **_changed_part_options(experiment),
-        "seed": experiment.seed,
-        **_changed_optimization(experiment),
-        **{name: value for name, value in settings.items() if value is not None},
-    }
-    if experiment.start:
-        options["from"] = "RUN"
-    parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
-    command = ["socrates", "train", *parts]
-    for name, value in options.items():
-        values = value if isinstance(value, tuple) else (value,)
-        command += [flag(name), *([] if name == "skip_broken" else map(str, values))]
-    return shlex.join(command)
-
-
-def _changed_part_options(experiment: Experiment) -> dict[str, Any]:
-    """Return the options of the parts that differ from their defaults."""
-    return {
-        **experiment.changed("method"),
-        **experiment.changed("model"),
-        **experiment.changed("dataset"),
-    }
-
-
-def _changed_optimization(experiment: Experiment) -> dict[str, Any]:
-    """Return the options of the optimization that differ from what is usual."""
-    from socrates.experiment import usual_clip_norm, usual_optimization
-
-    optimization = experiment.optimization
-    parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
-    usual = dataclasses.asdict(usual_optimization(*parts, recipe=optimization.recipe))
-    usual["clip_norm"] = usual_clip_norm(optimization.recipe, optimization.batch_size)
-    for name in ("epochs", "batch_size", "recipe"):
-        del usual[name]  # these depend on the data, too: the command always has them
-    options: dict[str, Any] = {}
-    for name, value in dataclasses.asdict(optimization).items():
-        if name not in usual or value != usual[name]:
-            options[option_name(name)] = value
-    return options

@@ -18,8 +18,9 @@ from socrates.report.write import Written, write_report
 
 from .commands import Quickstart, Report, Reproduce
 from .dry_run import show_plan
-from .options import command_of, parse_seeds
+from .options import parse_seeds
 from .output import complain, console, show
+from .repeat import command_of
 
 
 def run_report(options: Report) -> None:

@@ -29,8 +29,9 @@ from socrates.report.terminal import NamedTable
 from socrates.report.vocabulary import READINGS, USUAL_READING, scaler_of
 
 from .commands import Evaluate, List, Show, Train
-from .options import command_of
 from .output import console, show, table_of
+from .repeat import command_of
+from .waiting import FeatureDisplay, TimeHint
 
 NAME_WIDTH = 14  # of `socrates list`: longer names have a line of their own
 IN_USE = "▸ "  # before the name of the row that the kept model uses
@@ -46,7 +47,10 @@ def _run_train(options: Train) -> None:
     if follows(options.devices, options.num_nodes):
         return run_follower(options)
     check_output(options.out, is_folder=True)
-    tell = to_all(RunDisplay(console), *([TensorBoard()] if options.log == "tensorboard" else []))
+    for reason in options.choice.reasons:
+        show(reason)
+    curves = [TensorBoard()] if options.log == "tensorboard" else []
+    tell = to_all(FeatureDisplay(console), RunDisplay(console), TimeHint(console), *curves)
     if options.minutes is not None:
         options = in_minutes(options, options.minutes)
     run = train_as_asked(options, tell)
@@ -54,6 +58,9 @@ def _run_train(options: Train) -> None:
     directory = shlex.quote(str(run.directory))
     show(whole(f"socrates show {directory}"), "see all of it: ")
     if (run.directory / MODEL_FILE).is_file():
+        megabytes = (run.directory / MODEL_FILE).stat().st_size / 1e6
+        if models.is_backbone(run.experiment.model.name):
+            show(f"{MODEL_FILE} holds the backbone, too: {megabytes:.1f} MB")
         show(whole(f"socrates predict {directory} IMAGES ..."), "use it: ")
         show(whole(f"socrates.load({str(run.directory)!r})"), "in Python: ")
     elif weights_of(options) != "none":
@@ -134,6 +141,9 @@ def in_minutes(options: Train, minutes: float) -> Train:
             show(f"continuing a stopped run: --epochs {epochs}")
             return replace(options, epochs=epochs)
     usual = options.named_experiment(options.seed)
+    if models.is_backbone(usual.model.name) and usual.optimization.backbone_factor == 0:
+        show("features are computed once, however long that takes; the layer on them takes seconds")
+        return options
     seconds = measure_epoch_seconds(
         usual, data_root=options.data, accelerator=options.device, start=options.from_run
     )

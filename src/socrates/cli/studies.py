@@ -31,11 +31,13 @@ from socrates.report.vocabulary import METRICS, SPLITS, compared_metrics
 
 from .commands import Sweep, Tune
 from .dry_run import list_candidates, list_runs
-from .options import ManyRuns, command_of, flag, packages, parse_seeds, read
+from .options import ManyRuns, flag, packages, parse_seeds, read
 from .output import console, show, table_of
+from .repeat import command_of
 from .report import show_answers
 
 
+@listed_once()  # for all candidates: the runs look at its files in processes of their own
 def run_tune(options: Tune) -> None:
     """Carry out `socrates tune`."""
     seeds = parse_seeds(options.seeds)

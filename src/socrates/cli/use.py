@@ -11,24 +11,27 @@ from rich.table import Table
 from rich.text import Text
 
 from socrates.engine.predict import (
+    ROW,
     FilesPredicted,
     Row,
     check_table,
+    columns,
     find_images,
-    labelled_logits,
     predict_files,
     writing,
 )
 from socrates.files import check_output, clear_beside
 from socrates.predictor import Predictor, load
 from socrates.predictor.card import write_card
+from socrates.predictor.certifying import NO_PROMISE
 from socrates.predictor.export import SUFFIXES, export
 from socrates.predictor.strangeness import UNLIKE, in_words
 from socrates.prose import whole
 from socrates.records import Run
 
+from .certify import certify_and_keep
 from .commands import Export, ModelOptions, Predict
-from .output import complain, console, errors, show, table_of
+from .output import console, errors, show, table_of
 
 SHOWN = 20  # rows that the terminal shows, and files that could not be read
 SOME_UNREADABLE = 3  # the exit status of predictions from which files are missing
@@ -42,7 +45,7 @@ def run_predict(options: Predict) -> None:
     predictor = loaded(options, options.device)
     if options.strange is not None:
         predictor.decline_above(options.strange)
-    certify(predictor, options)
+    check_risk(predictor, options)
     rows: list[Row] = []
 
     def keep(more: Sequence[Row]) -> None:
@@ -78,8 +81,7 @@ def run_predict(options: Predict) -> None:
     if outcome.unreadable:
         summary += f", {len(outcome.unreadable):,} could not be read: {kinds_of(outcome)}"
     show(summary)
-    if predictor.certificate:
-        show(predictor.certificate, "certificate: ")
+    show(predictor.certificate or NO_PROMISE, "certificate: ")
     if options.out is not None:
         show(f"written: {whole(options.out)}")
     if outcome.unreadable:
@@ -116,7 +118,7 @@ def loaded(options: ModelOptions, device: str = "cpu") -> Predictor:
         ) from error
 
 
-def certify(predictor: Predictor, options: Predict) -> None:
+def check_risk(predictor: Predictor, options: Predict) -> None:
     """Certify the requested risk by new labeled images, or check the certificate it has."""
     if options.risk is None:
         if options.calibrate is None:
@@ -125,24 +127,15 @@ def certify(predictor: Predictor, options: Predict) -> None:
             "--calibrate needs --risk, the share of answers that may be wrong, such as 0.02"
         )
     if options.calibrate is not None:
-        logits, labels, novelty = labelled_logits(predictor, options.calibrate)
-        predictor.certify(
-            labels=labels, logits=logits, novelty=novelty, risk=options.risk, delta=options.delta
-        )
-        if not len(predictor.seen):
-            complain(
-                "the model does not remember its training images: that yours are new is taken on "
-                "trust",
-                "note: ",
-            )
+        certify_and_keep(predictor, options.run, options.calibrate, options.risk, options.delta)
         return
     kept = predictor.certificate
-    advice = "pass --calibrate FOLDER with labeled images that are new to it"
+    advice = (
+        f"socrates certify {options.run} FOLDER --risk {options.risk:g} makes one from labeled "
+        "images that are new to it"
+    )
     if kept is None:
-        raise ValueError(
-            f"{options.run} has no certificate: train it with --certify {options.risk:g}, or "
-            f"{advice}"
-        )
+        raise ValueError(f"{options.run} has no certificate: {advice}")
     if kept.risk > options.risk or kept.delta > options.delta:
         raise ValueError(
             f"{options.run} is certified for a risk of {kept.risk:g} with delta {kept.delta:g}, "
@@ -158,7 +151,7 @@ def table(rows: Sequence[Row], predictor: Predictor) -> Table:
     heads = ("confidence", *["unknown"] * unknown, *["novelty"] * measured)
     lines = table_of("", ("image", "predicted"), heads)
     for row in rows:
-        doubt = f"I do not know ({row['predicted']}?)" if certified else "unknown"
+        doubt = in_doubt(row, predictor) if certified else "unknown"
         if measured and row["novelty"] > predictor.about.strange:
             doubt = UNLIKE
         answer = row["predicted"] if row["answered"] else doubt
@@ -167,6 +160,13 @@ def table(rows: Sequence[Row], predictor: Predictor) -> Table:
         cells += [f"{100 * row['novelty']:.1f}%"] if measured else []
         lines.add_row(*map(Text, cells))  # no markup, whatever a name holds
     return lines
+
+
+def in_doubt(row: Row, predictor: Predictor) -> str:
+    """Return the words for an answer that is not given: between which classes it wavers."""
+    names = columns(predictor)[len(ROW) :]
+    leading = sorted(range(len(names)), key=lambda place: -row[names[place]])[:2]
+    return f"I do not know: {' or '.join(predictor.classes[place] for place in leading)}?"
 
 
 def run_export(options: Export) -> None:
@@ -183,9 +183,10 @@ def run_export(options: Export) -> None:
         card = write_card(predictor, file, options.format, run)
     classes = predictor.classes
     show(f"{', '.join(classes[:5])}{' …' * (len(classes) > 5)}", f"{len(classes)} classes: ")
-    show(
-        predictor.certificate or "none: train with --certify, or predictor.certify(...)",
-        "certificate: ",
+    promise = predictor.certificate or (
+        f"{NO_PROMISE}, and this file answers all it is asked; socrates certify {options.run} "
+        "FOLDER --risk 0.05 first, then export again"
     )
     show(in_words(predictor.novelty, predictor.about.strange), "novelty: ")
+    show(promise, "certificate: ")
     show(f"written: {whole(file)} ({file.stat().st_size / 1e6:.1f} MB), {whole(card)}")

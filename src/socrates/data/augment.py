@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from socrates.contracts import Preparation
 
+from .image import fitted
+
 TRIES = 10  # of a random resized crop, before it takes the center
 RATIO = (3 / 4, 4 / 3)  # width to height of a random resized crop
 FAR = 1e6  # pixels: rotated by any angle, it stays outside
@@ -227,7 +229,6 @@ class Transform:
 
         Float images are overwritten, as fresh memory is slow.
         """
-        images = images.float()
         if self.size is not None and images.shape[2:] != (self.size, self.size):
-            images = F.interpolate(images, size=self.size, mode="bilinear", antialias=True)
-        return images.sub_(constants[0]).mul_(constants[1])
+            images = fitted(images, (self.size, self.size))
+        return images.float().sub_(constants[0]).mul_(constants[1])

@@ -12,13 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from socrates.contracts import Splits, image_hash
+from socrates.contracts import Splits
 
 from .download import file_digest
-from .folder import FolderListing, FolderSplits, list_folder
+from .features import with_images
+from .folder import FolderListing, FolderSplits, files_by_name, list_folder
+from .image import fitted
 from .memory import remembered
 from .resident import ResidentImages
 from .streamed import StreamedImages
+from .thumbnail import thumbnails
 
 SPLITS = ("train", "val", "test")
 ROWS = 1024  # images of an array that are hashed at once
@@ -97,12 +100,7 @@ def fingerprint_loaded(name: str, splits: Splits, root: Path | None = None) -> F
 
 def _of_listing(listing: FolderListing, root: Path | None) -> Fingerprint:
     """Return the fingerprint of a folder of images, from its files."""
-    files = {
-        file.relative_to(listing.path).as_posix(): file
-        for paths, _ in listing.parts.values()
-        for file in paths
-    }
-    digest, num_bytes = _digest_of_files(files, listing.path, root)
+    digest, num_bytes = _digest_of_files(files_by_name(listing), listing.path, root)
     return Fingerprint(tuple(listing.classes), listing.counts, num_bytes, digest)
 
 
@@ -111,6 +109,7 @@ def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
 
     Images of other kinds of split than those of this package are left out.
     """
+    splits = with_images(splits)
     digest = hashlib.sha256()
     num_bytes = 0
     streamed: list[Path] = []
@@ -134,13 +133,22 @@ def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
 
 
 def seen_images(splits: Splits) -> Tensor:
-    """Return the hashes of all images in memory that train or validate.
+    """Return thumbnails of all images in memory that train or validate.
 
     These are the images that train a model, choose its epoch or fit its scaler.
     """
+    splits = with_images(splits)
     parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
-    hashes = [image_hash(image) for part in parts for image in part.images.cpu()]
-    return torch.tensor(hashes, dtype=torch.int64)
+    pictures = [thumbnails(_seen_part(part)) for part in parts]
+    return torch.cat([thumbnails(torch.zeros(0, 1, 1, 1)), *pictures])
+
+
+def _seen_part(part: ResidentImages) -> Tensor:
+    """Return the part of images that the model sees: the middle, where they become squares."""
+    shorter = min(part.images.shape[2:])
+    if part.transform.size is None or part.images.shape[2] == part.images.shape[3]:
+        return part.images
+    return fitted(part.images, (shorter, shorter))
 
 
 def _digest_of_files(files: Mapping[str, Path], folder: Path, root: Path | None) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from socrates.contracts import Splits
 
 from .augment import Transform
-from .download import DataCorrupt, DataNotFound
+from .cache import DecodedImages, SizeAndMode, cache_path, read_cached, write_cached
+from .download import DataCorrupt, DataNotFound, file_digest
+from .image import as_rgb, image_tensor, opened
 from .memory import THREADS, remembered
 from .resident import resident_splits, statistics
 from .splits import TEST_FRACTION, VAL_FRACTION, Labelled, hold_out_by_class
-from .streamed import as_rgb, centre_crop, opened, streamed_splits
+from .streamed import streamed_splits
 from .unreadable import SUFFIXES, UNSUPPORTED, UnreadableImage, describe, unsupported
 
 PARTS = {"train", "val", "test"}
@@ -28,8 +30,6 @@ SMALL = 64  # pixels of the shorter side up to which images count as small
 SMALL_SIZE = 32
 LARGE_SIZE = 224
 RESIDENT_BYTES = 1_000_000_000
-
-SizeAndMode = tuple[str, str]  # of an image file, such as "40x30" and "RGB"
 
 
 @dataclass(frozen=True)
@@ -169,57 +169,79 @@ def _list_folder(path: Path) -> FolderListing:
     return FolderListing(path, parts, classes, tuple(left_out))
 
 
-def usual_size(files: NDArray[Any], sample: int = 100) -> int:
-    """Return 32 if images are mostly small, else 224.
+def usual_size(files: NDArray[Any]) -> int:
+    """Return 32 if images are mostly small, at most 64 pixels, else 224."""
+    return SMALL_SIZE if median_side(files) <= SMALL else LARGE_SIZE
 
-    Small means that the median shorter side of about a hundred images, evenly spaced in the list,
-    is at most 64 pixels. Only the headers of these files are read; those that cannot be read are
-    reported later.
+
+def median_side(files: NDArray[Any], sample: int = 100) -> int:
+    """Return the median shorter side, in pixels, of about a hundred images evenly spaced in a list.
+
+    Only the headers of these files are read; those that cannot be read are reported later.
     """
     step = max(1, len(files) // sample)
     sides: list[int] = []
     for path in files[::step]:
         with suppress(UnreadableImage), opened(path) as image:
             sides.append(min(image.size))
-    return SMALL_SIZE if sides and np.median(sides) <= SMALL else LARGE_SIZE
+    return int(np.median(sides)) if sides else LARGE_SIZE
 
 
 def read_squares(
-    files: NDArray[Any], size: int, errors: dict[Path, UnreadableImage]
-) -> tuple[NDArray[np.uint8], dict[Path, SizeAndMode]]:
-    """Read every image as the square in its center, and the size and mode of each file.
+    files: Sequence[Path], size: int, contents: Sequence[str] | None = None
+) -> tuple[NDArray[np.uint8], list[SizeAndMode | UnreadableImage]]:
+    """Read every image as a model sees it, and the size and mode of each file, or its error.
 
-    The shorter side is resized to `size` first. Files that cannot be read are put into `errors`,
-    and their rows are left as they are.
+    Rows of files that cannot be read are left as they are. With `contents`, the digest of each
+    file's content, images that were read before come from the cache.
     """
-    images = np.empty((len(files), size, size, 3), np.uint8)
+    cache = None if contents is None else cache_path(contents, size)
+    cached = None if cache is None else read_cached(cache, len(files), size)
+    empty = np.empty((len(files), 3, size, size), np.uint8)
+    images, known = cached or DecodedImages(empty, [None] * len(files))
 
     def read(row: int) -> SizeAndMode | UnreadableImage:
+        original = known[row]
+        if original is not None:
+            return original
         try:
             with opened(files[row]) as image:
                 original = (f"{image.width}x{image.height}", image.mode)
-                images[row] = np.array(centre_crop(as_rgb(image), size, shrink=True))
+                images[row] = image_tensor(image, (3, size, size))
         except UnreadableImage as error:
             return error
         return original
 
-    originals: dict[Path, SizeAndMode] = {}
     with ThreadPoolExecutor(THREADS) as pool:
-        for path, outcome in zip(files, pool.map(read, range(len(files))), strict=True):
-            if isinstance(outcome, UnreadableImage):
-                errors[path] = outcome
-            else:
-                originals[path] = outcome
-    return images.transpose(0, 3, 1, 2), originals
+        outcomes = list(pool.map(read, range(len(files))))
+    if cache is not None and cached is None:
+        originals = [None if isinstance(one, UnreadableImage) else one for one in outcomes]
+        write_cached(cache, DecodedImages(images, originals))
+    return images, outcomes
 
 
-def find_unreadable(listing: FolderListing) -> dict[Path, UnreadableImage]:
-    """Return the files of a folder that cannot be decoded; each is decoded once and remembered."""
-    files = {
+def files_by_name(listing: FolderListing) -> dict[str, Path]:
+    """Return all files of a folder by their paths below it."""
+    return {
         file.relative_to(listing.path).as_posix(): file
         for paths, _ in listing.parts.values()
         for file in paths
     }
+
+
+def digests_of(listing: FolderListing) -> dict[Path, str] | None:
+    """Return the digest of each file's content, or None if one of them cannot be read."""
+    files = files_by_name(listing)
+    try:
+        digests, _ = remembered(files, listing.path, file_digest)
+    except OSError:
+        return None  # whoever decodes the file says why
+    return {path: digests[name] for name, path in files.items()}
+
+
+def find_unreadable(listing: FolderListing) -> dict[Path, UnreadableImage]:
+    """Return the files of a folder that cannot be decoded; each is decoded once and remembered."""
+    files = files_by_name(listing)
 
     def look(path: Path) -> str:
         try:
@@ -311,11 +333,18 @@ def _resident(listing: FolderListing, size: int, augment: bool, skip_broken: boo
     arrays = {}
     originals: dict[Path, SizeAndMode] = {}
     errors: dict[Path, UnreadableImage] = {}
+    digests = digests_of(listing)
     for name, part in listing.parts.items():
-        images, of_part = read_squares(part[0], size, errors)
+        files: list[Path] = part[0].tolist()
+        contents = None if digests is None else [digests[file] for file in files]
+        images, outcomes = read_squares(files, size, contents)
+        for file, outcome in zip(files, outcomes, strict=True):
+            if isinstance(outcome, UnreadableImage):
+                errors[file] = outcome
+            else:
+                originals[file] = outcome
         (_, labels), kept = without(part, errors)
         arrays[name] = (images if kept.all() else images[kept], labels)
-        originals |= of_part
     report_unreadable(listing, errors, skip_broken)
     for name, (_, labels) in arrays.items():
         if not len(labels):

@@ -117,6 +117,21 @@ def npz_counts(path: Path) -> dict[str, int]:
         return {part: len(content[name]) for part, name in names.items() if name in content.files}
 
 
+def npz_side(path: Path) -> int:
+    """Return the shorter side of a file's training images, in pixels, without reading them."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+        refuse_bomb(content.zip, path)
+        name = "x_train" if "x_train" in content.files else "images"
+        with content.zip.open(f"{name}.npy") as array:
+            version = np.lib.format.read_magic(array)
+            read = np.lib.format.read_array_header_1_0
+            if version != (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            shape = read(array)[0]
+    channels_first = len(shape) == 4 and shape[3] not in (1, 3)
+    return min(shape[2:4] if channels_first else shape[1:3])
+
+
 def load_npz(path: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """Load a file's arrays x_train, y_train and, if there, x_test, y_test, x_val, y_val.
 

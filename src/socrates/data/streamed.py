@@ -5,103 +5,31 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from socrates.contracts import Batch, Preparation, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .download import DataNotFound
+from .image import decoded, image_tensor, opened, stretched
 from .memory import THREADS
 from .resident import check_order
 from .splits import Labelled, hold_out
-from .unreadable import UnreadableImage, kind_of_damage
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation
-# The formats that are decoded, whatever the name says: for PostScript, Pillow runs a program.
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "DIB", "WEBP", "TIFF", "PPM")
 AHEAD = 2  # batches that are decoded while the model works on one
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[Image]:
-    """Open an image file, and name it in the error if it cannot be read."""
-    from PIL import Image as pil
-
-    try:
-        with pil.open(path, formats=FORMATS) as image:
-            yield image
-    except FileNotFoundError as error:
-        raise DataNotFound(
-            f"{path} is missing: it was there when the images were listed"
-        ) from error
-    except Exception as error:  # decoders raise many kinds for damaged files
-        reason = " ".join(str(error).split()) or type(error).__name__
-        words = f"{path}: not a readable image ({reason}): replace or remove the file"
-        raise UnreadableImage(words, kind_of_damage(path, error), reason) from error
-
-
-def as_rgb(image: Image) -> Image:
-    """Decode an opened image to RGB.
-
-    Gray levels of 16 bits, 0 to 65,535, are divided by 257 to 0 to 255. Wider pixels, integers of
-    32 bits and floating point, are refused: no file says which value is white.
-
-    >>> from PIL import Image
-    >>> as_rgb(Image.fromarray(np.array([[257, 65_535]], np.uint16))).tobytes()
-    b'\\x01\\x01\\x01\\xff\\xff\\xff'
-    """
-    from PIL import Image as pil
-
-    # Pillow decodes 16 bits of some PNG and PGM files into mode I, where they keep their range.
-    if image.mode == "F" or (image.mode == "I" and image.format not in ("PNG", "PPM")):
-        raise ValueError(
-            f"its pixels have mode {image.mode}, 32 bits with no known white: save it with 8 or "
-            "16 bits"
-        )
-    if image.mode.startswith("I"):
-        image = pil.fromarray(((np.asarray(image).astype(np.int32) + 128) // 257).astype(np.uint8))
-    return image.convert("RGB")
-
-
-def centre_crop(image: Image, size: int, shrink: bool) -> Image:
-    """Return the size x size pixels in the center of an image.
-
-    An image that is too small (or any, with `shrink`) is resized to that shorter side first.
-
-    >>> from PIL import Image
-    >>> centre_crop(Image.new("RGB", (100, 50)), 32, shrink=True).size
-    (32, 32)
-    """
-    from PIL import Image as pil
-
-    shorter = min(image.size)
-    if shorter < size or (shrink and shorter != size):
-        width, height = (max(size, round(side * size / shorter)) for side in image.size)
-        image = image.resize((width, height), pil.Resampling.BILINEAR)
-    left = (image.width - size) // 2
-    top = (image.height - size) // 2
-    return image.crop((left, top, left + size, top + size))
-
-
-def resized_crop(image: Image, draws: Tensor, size: int, scale: tuple[float, float]) -> Image:
-    """Return a random resized crop, from uniform draws (TRIES, 4)."""
-    from PIL import Image as pil
-
-    (box,) = resized_boxes(draws[None], image.height, image.width, scale)
+def resized_crop(pixels: Tensor, draws: Tensor, size: int, scale: tuple[float, float]) -> Tensor:
+    """Return a random resized crop of an image (C, H, W), from uniform draws (TRIES, 4)."""
+    (box,) = resized_boxes(draws[None], pixels.shape[1], pixels.shape[2], scale)
     top, left, height, width = box.tolist()
-    crop = image.crop((left, top, left + width, top + height))
-    return crop.resize((size, size), pil.Resampling.BILINEAR)
+    crop = pixels[:, top : top + height, left : left + width]
+    return stretched(crop[None], (size, size))[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -157,16 +85,16 @@ class StreamedImages:
         return replace(self, paths=paths, labels=self.labels[index.to(self.labels.device)])
 
     def _decode(self, position: int, draws: Tensor | None) -> Tensor:
-        """Decode one image to uint8 (size, size, 3); `draws` (TRIES + 1, 4) augment it."""
-        with opened(self.paths[position]) as file:
-            image = as_rgb(file)
+        """Decode one image to uint8 (3, size, size); `draws` (TRIES + 1, 4) augment it."""
+        path = self.paths[position]
         if draws is None or self.transform.scale is None:
-            image = centre_crop(image, self.size, self.shrink)
+            pixels = image_tensor(path, (3, self.size, self.size), self.shrink)
         else:
-            image = resized_crop(image, draws[:TRIES], self.size, self.transform.scale)
-        pixels = torch.from_numpy(np.array(image))
+            with opened(path) as image:
+                whole = decoded(image)
+            pixels = resized_crop(whole, draws[:TRIES], self.size, self.transform.scale)
         flipped = draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5
-        return pixels.flip(1) if flipped else pixels
+        return pixels.flip(2) if flipped else pixels
 
     def batches(
         self,
@@ -196,7 +124,7 @@ class StreamedImages:
             for index in chosen[first_step:]:
                 waiting.extend(islice(submitted, 1))
                 pixels = torch.stack([future.result() for future in waiting.popleft()])
-                pixels = pixels.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
+                pixels = pixels.to(self.device, non_blocking=True)
                 labels = self.labels[index.to(self.labels.device)].to(self.device)
                 yield Batch(self.transform.finish(pixels, constants), labels, index.to(self.device))
         finally:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 
 from socrates import data, methods, models
 from socrates.contracts import Split, Splits, Stream, Task
+from socrates.engine.events import Tell, to_nobody
+from socrates.engine.features import load_for_backbone
 from socrates.engine.ranks import strategy_of_many
 from socrates.engine.state import State
 from socrates.experiment import Experiment, Optimization
@@ -19,10 +22,24 @@ META_SEED = 42
 WARM_UP = 0.2  # of one cycle
 
 
-def load_data(experiment: Experiment, data_root: Path | None) -> Splits:
-    """Load the data of an experiment."""
+def load_data(
+    experiment: Experiment,
+    data_root: Path | None,
+    device: torch.device | str = "cpu",
+    tell: Tell = to_nobody,
+) -> Splits:
+    """Load the data of an experiment; a frozen backbone computes features of them on a device."""
+    if models.is_backbone(experiment.model.name):
+        load = partial(load_samples, experiment, data_root)
+        return load_for_backbone(experiment, load, data_root, device, tell)
+    return load_samples(experiment, data_root)
+
+
+def load_samples(experiment: Experiment, data_root: Path | None, **options: Any) -> Splits:
+    """Load the samples as the data set has them, also where features of them are trained on."""
     part = experiment.dataset
-    return data.load(part.name, data_root, experiment.num_train, **dict(part.options))
+    chosen = {**dict(part.options), **options}
+    return data.load(part.name, data_root, experiment.num_train, **chosen)
 
 
 def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: int = 1) -> Any:

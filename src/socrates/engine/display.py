@@ -79,6 +79,8 @@ class RunDisplay:
                     print_prose(self.console, collapsed, "this run collapsed: ", "bold red")
                 if scaler := run.summary().get("scaler"):
                     print_prose(self.console, scaler, "scaler kept: ", "")
+                if novelty := run.summary().get("novelty"):
+                    print_prose(self.console, novelty, "novelty kept: ", "")
                 print_prose(self.console, whole(run.directory), f"{already or 'finished'}: ", "")
 
     def start(self, event: Started) -> None:

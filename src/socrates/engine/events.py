@@ -18,6 +18,16 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Embedded:
+    """The features of this many images are known, after some seconds; not all were cached."""
+
+    done: int
+    total: int
+    computed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Started:
     """Training of a run starts, or continues after some epochs, on data that `data` describes.
 
@@ -30,6 +40,7 @@ class Started:
     steps_per_epoch: int
     data: str = ""
     seconds_per_epoch: float = math.nan
+    image_shape: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,17 @@ class Closed:
 
 
 Event = (
-    Planned | Started | Stepped | EpochDone | Finished | Warned | Retried | Busy | Failed | Closed
+    Planned
+    | Embedded
+    | Started
+    | Stepped
+    | EpochDone
+    | Finished
+    | Warned
+    | Retried
+    | Busy
+    | Failed
+    | Closed
 )
 Tell = Callable[[Event], None]
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import socrates
-from socrates.abstention import fewest_samples
+from socrates.abstention.search import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
@@ -56,11 +56,11 @@ def keep_model(
     weights: Weights,
     reserved: Split | None,
     novelty: str = DEFAULT,
-) -> str:
+) -> dict[str, str]:
     """Write model.safetensors, or the scalers alone; `reserved` samples certify the risk.
 
     With its weights a model keeps the novelty score of that name, and the run the novelty of its
-    test data. Returns which scaler the model applies, and why.
+    test data. Returns which scaler and which novelty score the model has, and why.
     """
     experiment = run.experiment
     model = model.float()
@@ -80,7 +80,9 @@ def keep_model(
         run=run.identity.run,
     )
     unknown = evaluation.unknown_class
-    score = None if weights == "none" else fit_novelty(model, splits, novelty, unknown, weights)
+    name = "none" if weights == "none" else novelty
+    score, novelty_words = fit_novelty(model, splits, name, unknown, weights)
+    words = {"scaler": scaler_words(choice), "novelty": novelty_words}
     predictor = Predictor(model, about, scalers, seen_images(splits), score)
     file = predictor.save(
         run.directory / (SCALERS_FILE if weights == "none" else MODEL_FILE), weights=weights
@@ -88,7 +90,7 @@ def keep_model(
     if score is not None:
         keep_novelty(run, predictor, splits.test)
     if reserved is None or experiment.certify is None:
-        return scaler_words(choice)
+        return words
     if weights == "half":
         predictor = load(file, model=model)  # what is certified is what was written
     try:
@@ -103,7 +105,7 @@ def keep_model(
         predictor.save(file, weights=weights)
     except ValueError as error:
         warnings.warn(f"the model has no certificate: {error}", stacklevel=2)
-    return scaler_words(choice)
+    return words
 
 
 def keep_novelty(run: Run, predictor: Predictor, test: Split) -> None:

@@ -14,23 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL.Image import Resampling
 from torch import Tensor
 
-from socrates.data.folder import class_names, image_files, list_images
-from socrates.data.streamed import as_rgb, centre_crop, opened
+from socrates.data.folder import image_files
+from socrates.data.image import image_tensor
 from socrates.data.unreadable import (
     SUFFIXES,
     UNSUPPORTED,
     UnreadableImage,
-    describe,
     unsupported,
 )
 from socrates.experiment import check_whole
 from socrates.files import check_output, clear_beside, no_formula, replacing
-from socrates.predictor import BATCH, NOT_NEW, Description, Predictor
+from socrates.predictor import BATCH, Description, Predictor
 
 WORKERS = 8
 FORMATS = (".csv", ".jsonl", ".parquet")  # of the files that predictions are written to
@@ -85,19 +82,9 @@ def find_images(words: Sequence[str | Path]) -> list[Path]:
 
 
 def read_image(path: Path, about: Description) -> Tensor:
-    """Read a file as the model was trained on images: uint8 (channels, height, width).
-
-    Where the model sees squares, that is the middle of the image.
-    """
-    channels, height, width = about.image_shape
-    with opened(path) as file:
-        image = as_rgb(file)
-    if height == width and about.preparation is not None:
-        image = centre_crop(image, height, about.preparation.shrink)
-    else:
-        image = image.resize((width, height), Resampling.BILINEAR)
-    pixels = torch.from_numpy(np.array(image if channels == 3 else image.convert("L")))
-    return pixels.permute(2, 0, 1) if channels == 3 else pixels[None]
+    """Read a file as the model was trained on images: uint8 (channels, height, width)."""
+    shrink = about.preparation is None or about.preparation.shrink
+    return image_tensor(path, about.image_shape, shrink)
 
 
 def batches(
@@ -272,57 +259,3 @@ def _parquet(file: Any, names: list[str]) -> Iterator[Write]:
     schema = arrow.schema([(name, kinds.get(name, arrow.float64())) for name in names])
     with parquet.ParquetWriter(file, schema) as writer:
         yield lambda rows: writer.write_table(arrow.Table.from_pylist(list(rows), schema))
-
-
-def labelled_logits(predictor: Predictor, folder: Path) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return logits, labels and, if it is measured, novelty of a folder of one folder per class.
-
-    Its images must be new to the model.
-    """
-    if not folder.is_dir():
-        raise ValueError(
-            f"{folder} is not a folder: expected labeled images, one sub-folder per class"
-        )
-    names = class_names(folder)
-    if not names or set(names) - set(predictor.classes):
-        raise ValueError(
-            f"{folder} has the sub-folders {names}, expected some of the model's classes "
-            f"{predictor.classes}"
-        )
-    refuse_training_folder(folder, str(predictor.about.facts.get("dataset", "")))
-    left_out: list[Path] = []
-    files, positions = list_images(folder, names, left_out)
-    labels_of_folders = [predictor.classes.index(name) for name in names]
-    label_of = {
-        file: labels_of_folders[position] for file, position in zip(files, positions, strict=True)
-    }
-    unreadable = {path: unsupported(path) for path in left_out}
-    logits: list[Tensor] = []
-    labels: list[int] = []
-    novelty: list[Tensor] = []
-    for paths, images in batches(files.tolist(), predictor.about, unreadable):
-        if known := predictor.seen_rows(images):
-            raise ValueError(f"{folder}: {paths[known[0]]} and {len(known) - 1} more {NOT_NEW}")
-        rows, strangeness = predictor.measure(images, len(images))
-        logits.append(rows)
-        if strangeness is not None:
-            novelty.append(strangeness)
-        labels += [label_of[path] for path in paths]
-    if unreadable:
-        raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    return torch.cat(logits), torch.tensor(labels), torch.cat(novelty) if novelty else None
-
-
-def refuse_training_folder(folder: Path, dataset: str) -> None:
-    """Refuse a folder that trained the model, chose its epoch or fitted its scaler.
-
-    Its test folder did none of these.
-    """
-    kind, _, path = dataset.partition(":")
-    if kind != "folder":
-        return
-    place = folder.resolve()
-    trained = Path(path).expanduser().resolve()
-    is_test = (trained / "train").is_dir() and place.is_relative_to(trained / "test")
-    if place.is_relative_to(trained) and not is_test:
-        raise ValueError(f"{folder} belongs to the images that {NOT_NEW}")

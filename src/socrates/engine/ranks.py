@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -271,6 +272,14 @@ def follows(devices: int, num_nodes: int) -> bool:
     devices, num_nodes = devices_and_nodes(devices, num_nodes)
     places = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     return devices * num_nodes > 1 and any(int(os.environ.get(name) or 0) > 0 for name in places)
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Silence the warnings of a rank that follows: the first one has the same, and reports."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def devices_and_nodes(devices: int, num_nodes: int) -> tuple[int, int]:

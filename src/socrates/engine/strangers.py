@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from socrates.contracts import Split, Splits
 from socrates.data.splits import stratified_subset
 from socrates.engine.evaluate import EVAL_BATCH
 from socrates.novelty import NOVELTY, NoveltyScore, Samples, create
+from socrates.novelty.registry import name_of
 from socrates.predictor import Weights
 from socrates.predictor.strangeness import has_features, logits_and_novelty
 
@@ -31,49 +32,53 @@ def check_name(name: str) -> str:
     return name
 
 
+class FittedNovelty(NamedTuple):
+    """A novelty score, if one could be fitted, and in words which one and why not another."""
+
+    score: NoveltyScore | None
+    words: str
+
+
 def fit_novelty(
     model: nn.Module, splits: Splits, name: str, unknown_class: bool, weights: Weights = "full"
-) -> NoveltyScore | None:
+) -> FittedNovelty:
     """Return the novelty score of that name, fitted on training and validation data.
 
-    A model without features gets the energy of its logits. Where nothing can be fitted there is
-    no score. Warnings say both.
+    A model that lacks what the score needs gets the energy of its logits. Where nothing can be
+    fitted there is no score.
     """
     if name == NONE:
-        return None
-    score = usable(name, model, unknown_class)
+        return FittedNovelty(None, NONE)
+    lacks = what_is_missing(name, model, unknown_class)
+    score = create("energy" if lacks else name)
     try:
         train = samples_of(model, splits.train, score.needs_features, "training")
         val = samples_of(model, splits.val, score.needs_features, "validation")
         limit = bytes_of(model, weights) // BANK_SHARE
-        try:
-            return score.fit(train, val, unknown_class=unknown_class, max_bytes=limit)
-        except ValueError as error:
-            if not score.needs_features:
-                raise
-            warnings.warn(f"novelty is measured by the energy of the logits: {error}", stacklevel=2)
-            return create("energy").fit(train, val, unknown_class=unknown_class)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                score.fit(train, val, unknown_class=unknown_class, max_bytes=limit)
+            except ValueError as error:
+                if not score.needs_features:
+                    raise
+                lacks = str(error)
+                score = create("energy").fit(train, val, unknown_class=unknown_class)
     except ValueError as error:
-        warnings.warn(f"the model has no novelty score: {error}", stacklevel=2)
-        return None
+        return FittedNovelty(None, f"{NONE}, because {error}")
+    because = f", because {lacks}" if lacks else ""
+    remarks = dict.fromkeys(str(warning.message) for warning in caught)
+    return FittedNovelty(score, "; ".join([f"{name_of(score)}{because}", *remarks]))
 
 
-def usable(name: str, model: nn.Module, unknown_class: bool) -> NoveltyScore:
-    """Return a new score of that name, or energy where the model lacks what it needs."""
-    score = create(name)
-    lacks = ""
-    if score.needs_features and not has_features(model):
-        lacks = "features(inputs) and head"
-    if score.needs_unknown_class and not unknown_class:
-        lacks = "unknown column"
-    if not lacks:
-        return score
-    warnings.warn(
-        f"the model has no {lacks}, which the novelty score {name!r} needs: novelty is measured by "
-        "the energy of its logits",
-        stacklevel=3,
-    )
-    return create("energy")
+def what_is_missing(name: str, model: nn.Module, unknown_class: bool) -> str:
+    """Return what a model lacks that the novelty score of that name needs, "" if nothing."""
+    kind = NOVELTY[name]
+    if kind.needs_features and not has_features(model):
+        return f"the model has no features(inputs) and head, which {name} needs"
+    if kind.needs_unknown_class and not unknown_class:
+        return f"the model has no unknown column, which {name} needs"
+    return ""
 
 
 def bytes_of(model: nn.Module, weights: Weights) -> int:

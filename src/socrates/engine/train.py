@@ -22,6 +22,7 @@ from socrates.engine.build import (
     freeze,
     learning_rate,
     load_data,
+    load_samples,
     make_fabric,
     weight_norm,
 )
@@ -32,7 +33,7 @@ from socrates.engine.keep import keep_model, reserve
 from socrates.engine.launch import launched
 from socrates.engine.lock import held
 from socrates.engine.pace import seconds_per_epoch
-from socrates.engine.ranks import Ranks, devices_and_nodes, follows
+from socrates.engine.ranks import Ranks, devices_and_nodes, follows, unheard
 from socrates.engine.saving import Saving
 from socrates.engine.state import State
 from socrates.engine.strangers import check_name
@@ -94,7 +95,9 @@ def train(
     """
     experiment = resolve(experiment)
     check_name(novelty)
-    tell = to_nobody if follows(devices, num_nodes) else tell
+    follower = follows(devices, num_nodes)
+    if follower:
+        tell = to_nobody
     already = ""
     try:
         run = None if again else finished_run(out, experiment)
@@ -115,7 +118,8 @@ def train(
                 processes,
                 novelty,
             )
-            run = _train(experiment, Path(out), options, tell)
+            with unheard() if follower else contextlib.nullcontext():
+                run = _train(experiment, Path(out), options, tell)
         tell(Finished(experiment, run, already))
     finally:
         tell(Closed())
@@ -145,7 +149,7 @@ def already_finished(run: Run, data_root: Path | None, known: dict[Any, Fingerpr
         if key not in known:
             with nothing_downloaded():
                 known[key] = fingerprint(
-                    experiment.dataset.name, lambda: load_data(experiment, data_root), data_root
+                    experiment.dataset.name, lambda: load_samples(experiment, data_root), data_root
                 )
         check_data(run, known[key])
     except (FileNotFoundError, ImportError):
@@ -168,7 +172,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> R
     fabric = make_fabric(options.accelerator, experiment.precision, *options.processes)
     with launched(fabric) as ranks:
         with ranks.first_ahead():
-            loaded = load_data(experiment, options.data_root)
+            loaded = load_data(experiment, options.data_root, fabric.device, tell)
         data_now = fingerprint_loaded(experiment.dataset.name, loaded, options.data_root)
         splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
         state = build(experiment, splits, fabric, options.start)
@@ -226,7 +230,9 @@ def _prepared(
     if hasattr(state.model, "features"):
         model.mark_forward_method("features")
     steps = state.steps_per_epoch
-    tell(Started(state.experiment, saving.run, state.epoch, steps, str(splits), seconds))
+    run = saving.run
+    shape = splits.image_shape
+    tell(Started(state.experiment, run, state.epoch, steps, str(splits), seconds, shape))
     saving.ranks.hurry()
     return model
 
@@ -291,7 +297,7 @@ def finish(
         save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
     evaluation, scalers = evaluate_fitted(run, chosen)
     run.save_evaluation(evaluation)
-    scaler = keep_model(
+    kept = keep_model(
         run,
         state.model,
         splits,
@@ -303,7 +309,7 @@ def finish(
     )
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
-    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, "scaler": scaler})
+    run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
 
 
 def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:

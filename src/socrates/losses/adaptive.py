@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
-from .guards import OVER, SeenLabels, other_options
+from .guards import OVER, IdleLosses, SeenLabels, other_options
 from .inputs import at_least_single, check_tensor, is_integer, is_number, true_class
 from .module import LossModule, LossRows
 from .torch_internals import in_backward, is_on_host, is_transformed, is_wrapped
@@ -141,9 +141,10 @@ class AdaptiveTargetLoss(LossModule):
         if not recomputes:
             targets = _new_targets(rows, moved, start, self.target)
             self._remember(place, start, targets, sizes, group)
-            if not (self._warned or torch.compiler.is_compiling()):
-                self._warn_of_validation(rows, place)
-        return Step(self._reduce_over_ranks(loss, rows, sizes), moved, beta)
+        reduced = self._reduce_over_ranks(loss, rows, sizes)
+        if not (recomputes or self._warned or torch.compiler.is_compiling()):
+            self._warn_of_validation(rows, place, reduced)
+        return Step(reduced, moved, beta)
 
     def _starting_targets(self, rows: LossRows, place: Tensor, recomputes: bool) -> Tensor:
         """Return the targets that the samples of a step start from."""
@@ -189,13 +190,16 @@ class AdaptiveTargetLoss(LossModule):
         share = self._total(rows) * len(sizes) / total
         return reduced * share.to(reduced.dtype)
 
-    def _warn_of_validation(self, rows: LossRows, place: Tensor) -> None:
+    def _warn_of_validation(self, rows: LossRows, place: Tensor, loss: Tensor) -> None:
         """Warn once of what looks like validation, which must not move the targets.
 
-        That is another label at the same index, where labels can be read at no cost; or a call
-        without a gradient that no backward pass computes again before the next call.
+        That is another label at the same index, where labels can be read at no cost; a call
+        without a gradient that no backward pass computes again before the next call; or many
+        calls without a backward pass.
         """
         reason = "without a gradient" if self._awaits_backward else None
+        if self._idle.add(loss):
+            reason = f"{self._idle.count} times without a backward pass"
         self._awaits_backward = not torch.is_grad_enabled()
         self._calls += 1
         is_compared = self._calls <= ALL_COMPARED or self._calls % COMPARE_EVERY == 0
@@ -296,6 +300,7 @@ class AdaptiveTargetLoss(LossModule):
         self._seen: SeenLabels | None = None
         self._calls = 0
         self._awaits_backward = False
+        self._idle = IdleLosses()
         self._warned = False
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AdaptiveTargetLoss:

@@ -9,7 +9,29 @@ import numpy
 from torch import Tensor
 
 NO_LABEL = -1
+MOST_IDLE = 32  # losses that are added up before one backward pass
 OVER = ("all", "known")
+
+
+class IdleLosses:
+    """How many losses in a row were computed with a gradient that no backward pass asked for.
+
+    Training asks for each, be it after some: a long row of others is a pass over data for its
+    metrics alone.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, loss: Tensor) -> bool:
+        """Watch one more loss; return whether there are more in a row than training has."""
+        if loss.requires_grad:
+            self.count += 1
+            loss.register_hook(self._reached)  # pyright: ignore[reportUnknownMemberType]
+        return self.count > MOST_IDLE
+
+    def _reached(self, _: Tensor) -> None:
+        self.count = 0
 
 
 class SeenLabels:

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..contracts import Method
 from ..names import called, find, options_of
+from .backbone import BACKBONE, CODE, Backbone, from_code, is_backbone
 from .cnn import CNN
 from .mlp import MLP
 from .resnet import ResNet20, ResNet34, ResNet110, ResNet110He
@@ -19,7 +20,7 @@ from .vgg16 import VGG16
 from .vit import ViT
 from .vit_transfer import ViTTransfer
 
-__all__ = ["MODELS", "build", "factory", "options"]
+__all__ = ["MODELS", "build", "factory", "is_backbone", "options"]
 
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "mlp": MLP,
@@ -31,6 +32,7 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet34": ResNet34,
     "vit": ViT,
     "vit_transfer": ViTTransfer,
+    BACKBONE: Backbone,
 }
 
 
@@ -40,6 +42,8 @@ def factory(name: str) -> Callable[..., nn.Module]:
     >>> factory("mlp").__name__
     'MLP'
     """
+    if name.startswith(CODE):
+        return from_code(name)
     return find("model", name, MODELS)
 
 

@@ -17,9 +17,11 @@ class Mahalanobis(NoveltyScore):
 
     The means are those of the training samples. The covariance, tied over the classes, is that of
     the validation samples around these means: features of training samples are drawn together by
-    the training, so that theirs says too little of how far new samples are spread. It is shrunk
-    towards a multiple of the identity. A class without training samples has no mean; its
-    validation samples count as known but not for the covariance.
+    the training, so that theirs says too little of how far new samples are spread. Where there are
+    few validation samples for the number of features, it is mixed with the covariance of the
+    training samples, made as large; and it is shrunk towards a multiple of the identity. A class
+    without training samples has no mean; its validation samples count as known but not for the
+    covariance.
 
     Each validation sample is scored with a covariance that was made without it, in closed form;
     otherwise samples in many dimensions would look strange only because they are new.
@@ -61,21 +63,24 @@ class Mahalanobis(NoveltyScore):
         classes = train.labels.unique()
         means = torch.stack([rows[train.labels == number].mean(dim=0) for number in classes])
         has_mean = torch.isin(val.labels, classes)
-        nearest = torch.searchsorted(classes, val.labels).clamp_max(len(classes) - 1)
-        residuals = torch.where(has_mean[:, None], new - means[nearest], torch.zeros_like(new))
+        own = torch.searchsorted(classes, val.labels).clamp_max(len(classes) - 1)
+        residuals = torch.where(has_mean[:, None], new - means[own], torch.zeros_like(new))
         count = int(has_mean.sum())
         if count < 2:
             raise ValueError(
                 f"Mahalanobis needs 2 validation samples of classes with training samples, got "
                 f"{count}: use energy"
             )
-        covariance = shrunk(residuals, count, self.shrinkage)
+        drawn_together = rows - means[torch.searchsorted(classes, train.labels)]
+        share = count / (count + rows.shape[1])  # of the validation samples
+        mixed = mixture(residuals.T @ residuals / count, drawn_together, share)
+        covariance = shrunk(mixed, self.shrinkage)
         values, vectors = torch.linalg.eigh(covariance)
         whitening = vectors / values.sqrt()  # its columns have unit variance
         self._keep("center", center.float())
         self._keep("whitening", whitening.float())
         self._keep("means", ((means - center) @ whitening).float())
-        weight = (1 - self.shrinkage) / count
+        weight = (1 - self.shrinkage) * share / count
         return left_out(
             (new - center) @ whitening, (means - center) @ whitening, residuals @ whitening, weight
         )
@@ -89,9 +94,22 @@ class Mahalanobis(NoveltyScore):
         return features @ self.projection if self.projection.ndim == 2 else features
 
 
-def shrunk(residuals: Tensor, count: int, shrinkage: float) -> Tensor:
-    """Return the covariance of residuals (N, D), shrunk towards a multiple of the identity."""
-    covariance = residuals.T @ residuals / count
+def mixture(covariance: Tensor, residuals: Tensor, share: float) -> Tensor:
+    """Return a share of a covariance, and for the rest that of residuals (N, D), as large.
+
+    >>> mixture(torch.eye(2), torch.tensor([[0.0, 3.0], [0.0, -3.0]]), 0.5)
+    tensor([[0.5000, 0.0000],
+            [0.0000, 1.5000]])
+    """
+    other = residuals.T @ residuals / len(residuals)
+    size = other.trace()
+    # Residuals that are all zero have no shape to mix in.
+    same_size = other * (covariance.trace() / size) if float(size) > 0 else covariance
+    return share * covariance + (1 - share) * same_size
+
+
+def shrunk(covariance: Tensor, shrinkage: float) -> Tensor:
+    """Return a covariance, shrunk towards a multiple of the identity."""
     size = float(covariance.diagonal().mean())
     # Features that never vary have no covariance: every distance is then the Euclidean one.
     target = size if size > 0 else 1.0

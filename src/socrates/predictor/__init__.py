@@ -17,7 +17,8 @@ from .file_format import (
     weights_hash,
 )
 from .loading import load
-from .predictor import BATCH, NOT_NEW, Predictor, resized
+from .predictor import BATCH, Predictor
+from .seen import NOT_NEW, new_rows
 
 __all__ = [
     "BATCH",
@@ -30,8 +31,8 @@ __all__ = [
     "Weights",
     "load",
     "model_file",
+    "new_rows",
     "read_file",
-    "resized",
     "tensors_of",
     "usual_reading",
     "weights_hash",

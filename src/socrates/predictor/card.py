@@ -17,6 +17,7 @@ from ..files import replace_text, replacing
 from ..metrics import METRICS, Metric, Prediction
 from ..records import Run
 from ..scaling import SCALERS
+from .certifying import NO_PROMISE
 from .export import output_names
 from .predictor import Predictor
 from .strangeness import in_words
@@ -121,7 +122,10 @@ def measure_on_test(prediction: Prediction, labels: torch.Tensor) -> dict[str, M
         measure = partial(metric.measure, num_bins=NUM_BINS)
         interval = None
         if name in ("accuracy", "ece"):
-            interval = metrics.bootstrap(measure, prediction, labels)
+            # not `measure`: only for its own functions has `bootstrap` a short way
+            options = {"num_bins": NUM_BINS} if metric.binned else {}
+            function = partial(metric.function, **options)
+            interval = metrics.bootstrap(function, prediction, labels)
         measured[name] = Measured(metric, measure(prediction, labels), interval)
     return measured
 
@@ -143,7 +147,7 @@ def card_text(
         module = predictor.scalers[about.scaler]
         title = SCALERS[about.scaler].title
         scaler = f"{as_text(title)}, {as_text(module)}, fitted on validation data"
-    certificate = "none; `answered` is true for every known class that is not too strange"
+    certificate = NO_PROMISE
     if about.certificate:
         certificate = as_text(about.certificate)
     reading = []

@@ -67,7 +67,7 @@ class Description:
                 tuple(preparation["mean"]), tuple(preparation["std"]), preparation["shrink"]
             )
         if (certificate := plain["certificate"]) is not None:
-            fields["certificate"] = Certificate(**certificate)
+            fields["certificate"] = Certificate.from_json(certificate)
         fields["scalers"] = {
             name: KeptScaler.from_json(scaler) for name, scaler in plain["scalers"].items()
         }

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from ..files import replacing
-from .predictor import Predictor, device_of, resized
+from .certifying import keep_valid
+from .predictor import Predictor
 from .strangeness import logits_and_novelty
+from .weights import device_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -54,9 +56,9 @@ class Program(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         predictor = self.predictor
-        # Resized even where the size is right, which changes nothing: the program must not depend
+        # Fitted even where the size is right, which changes nothing: the program must not depend
         # on the size.
-        prepared = predictor.normalized(resized(images, predictor.about.image_shape[1:]))
+        prepared = predictor.normalized(predictor.fitted(images))
         logits, novelty = logits_and_novelty(predictor.model, predictor.novelty, prepared)
         probs = predictor.read(logits)
         confidence, predicted = probs.max(dim=1)
@@ -71,9 +73,13 @@ def output_names(predictor: Predictor) -> list[str]:
 
 
 def export(predictor: Predictor, path: Path | str, format: Format = "onnx") -> Path:
-    """Write the predictor as an ONNX file or a torch.export program, and return its path."""
+    """Write the predictor as an ONNX file or a torch.export program, and return its path.
+
+    The certificate travels with it; one that was made for another model is dropped, with a warning.
+    """
     if format not in SUFFIXES:
         raise ValueError(f"format must be one of {', '.join(SUFFIXES)}, got {format!r}")
+    keep_valid(predictor)
     return (_export_onnx if format == "onnx" else _export_torch)(predictor, Path(path))
 
 
@@ -145,9 +151,10 @@ def _free_shapes() -> dict[int, torch.export.Dim]:
 
 
 def _metadata(predictor: Predictor) -> dict[str, str]:
-    """Return the texts inside a program: the names of the classes, and the whole description."""
+    """Return the JSON texts inside a program: classes, certificate, and the whole description."""
     about = dataclasses.asdict(predictor.about)
-    return {"classes": json.dumps(about["classes"]), "socrates": json.dumps(about)}
+    texts = {name: json.dumps(about[name]) for name in ("classes", "certificate")}
+    return {**texts, "socrates": json.dumps(about)}
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def tensors_of(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
     """Return the checksum of a description and its tensors; safetensors itself has none."""
     digest = hashlib.blake2b(text.encode(), digest_size=8)
-    for content in _contents(tensors):
+    for content in contents(tensors):
         digest.update(content)
     return digest.hexdigest()
 
@@ -107,12 +107,12 @@ def weights_hash(tensors: Mapping[str, Tensor]) -> str:
     """
     weights = {key: value for key, value in tensors.items() if key.startswith("model.")}
     digest = hashlib.sha256()
-    for content in _contents(weights):
+    for content in contents(weights):
         digest.update(content)
     return digest.hexdigest()[:16]
 
 
-def _contents(tensors: Mapping[str, Tensor]) -> Iterator[Any]:
+def contents(tensors: Mapping[str, Tensor]) -> Iterator[Any]:
     """Yield the bytes of names, types, shapes and values."""
     for key in sorted(tensors):
         value = tensors[key].contiguous()

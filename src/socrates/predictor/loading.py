@@ -17,10 +17,12 @@ from .. import models
 from ..metrics.predictions import Reading
 from ..names import is_outside
 from ..novelty import rebuild
+from .certifying import keep_valid
 from .description import Description
 from .file_format import model_file, read_file, tensors_of
-from .predictor import DROPPED, Predictor
+from .predictor import Predictor
 from .scalers import MissingScaler, build
+from .seen import known_thumbnails
 
 
 def load(
@@ -61,7 +63,8 @@ def load(
         novelty = about.novelty and rebuild(about.novelty, tensors_of("novelty", tensors))
     about = _without_missing(about, scalers, scaler, file)
     with _one_line_errors(file):
-        predictor = Predictor(module, about, scalers, tensors.get("seen"), novelty)
+        predictor = Predictor(module, about, scalers, known_thumbnails(tensors), novelty)
+    keep_valid(predictor)
     for missing in predictor.missing_scalers.values():
         warnings.warn(
             f"{file} is loaded without one of its scalers: {missing.reason}", stacklevel=2
@@ -99,9 +102,7 @@ def _without_missing(
             f"{file} uses a scaler that is missing here: {missing.reason}, or choose another one, "
             "such as 'none'"
         )
-    if about.certificate is not None:
-        warnings.warn(DROPPED, stacklevel=3)
-    return dataclasses.replace(about, scaler="none", certificate=None)
+    return dataclasses.replace(about, scaler="none")  # load drops its certificate, in words
 
 
 @contextmanager

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from ..abstention import Certificate, certify
-from ..arrays.content import open_labels
-from ..arrays.open import ArrayLike, as_tensor
-from ..contracts import Inputs, image_hash
+from ..abstention import Certificate
+from ..arrays.open import ArrayLike, as_numpy, as_tensor
+from ..contracts import Inputs
+from ..data.image import fitted
+from ..data.thumbnail import SIDE, thumbnails
 from ..metrics.predictions import READINGS, Prediction, Reading, predict, probabilities
 from ..novelty import NoveltyScore
 from ..novelty import describe as describe_novelty
 from ..scaling import Scaler
+from .certifying import accepted, certify_predictions, drop, uncertified, valid_certificate
 from .description import Description
-from .file_format import MODEL_FILE, Weights, write_file
+from .file_format import MODEL_FILE, Weights, tensors_of, write_file
+from .inputs import Picture, as_pictures, read_pictures
 from .scalers import MissingScaler, describe_all
+from .seen import new_rows
 from .strangeness import (
     check_fits,
     check_limit,
@@ -31,23 +32,17 @@ from .strangeness import (
     logits_and_novelty,
     novelty_of_logits,
 )
+from .weights import device_of, dtype_of, half
 
 BATCH = 256
-NOT_NEW = (
-    "trained the model, chose its epoch or fitted its scaler: only images that are new to "
-    "it can certify"
-)
-
-DROPPED = "the certificate was made for another scaler or reading, and is dropped"
-DROPPED_LIMIT = "the certificate was made for another limit of novelty, and is dropped"
 
 
 class Predictor(nn.Module):
     """Turn inputs into probabilities of the classes (N, C): prepare, model, scaler, reading.
 
-    Images are uint8 (N, channels, height, width) of any height and width: they are resized to what
-    the model was trained on and normalized inside. With the reading "answer" there is a last
-    column, for unknown.
+    Images are uint8 (N, channels, height, width) of any height and width: their centers are resized
+    to what the model was trained on and normalized inside. With the reading "answer" there is a
+    last column, for unknown.
 
     >>> from socrates.contracts import Preparation
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
@@ -83,8 +78,13 @@ class Predictor(nn.Module):
         self.use(about.scaler, about.reading)
         constants = about.preparation.constants() if about.preparation else torch.zeros(2, 1, 1, 1)
         self.register_buffer("constants", constants, persistent=False)
-        # hashes of images that cannot certify
-        self.seen = torch.zeros(0, dtype=torch.int64) if seen is None else seen
+        # Thumbnails (N, 64) of images that cannot certify.
+        self.seen = torch.zeros(0, SIDE * SIDE, dtype=torch.uint8) if seen is None else seen
+        if self.seen.dtype != torch.uint8 or self.seen.shape[1:] != (SIDE * SIDE,):
+            raise ValueError(
+                f"seen must be uint8 thumbnails (N, {SIDE * SIDE}), got {self.seen.dtype} "
+                f"{tuple(self.seen.shape)}"
+            )
         self.eval()
 
     @property
@@ -121,11 +121,8 @@ class Predictor(nn.Module):
             raise ValueError(f"reading must be one of {', '.join(READINGS)}, got {reading!r}")
         reading = reading if self.about.unknown_class else None
         if (scaler, reading) != (self.about.scaler, self.about.reading):
-            if self.certificate is not None:
-                warnings.warn(DROPPED, stacklevel=2)
-            self.about = dataclasses.replace(
-                self.about, scaler=scaler, reading=reading, certificate=None
-            )
+            drop(self, "another scaler or reading")
+            self.about = dataclasses.replace(self.about, scaler=scaler, reading=reading)
 
     def decline_above(self, strange: float) -> None:
         """Decline inputs whose novelty is above this share from now on; 1 declines none.
@@ -133,11 +130,9 @@ class Predictor(nn.Module):
         A certificate for another limit does not hold, and is dropped with a warning.
         """
         strange = check_limit(strange)
-        if strange == self.about.strange:
-            return
-        if self.certificate is not None:
-            warnings.warn(DROPPED_LIMIT, stacklevel=2)
-        self.about = dataclasses.replace(self.about, strange=strange, certificate=None)
+        if strange != self.about.strange:
+            drop(self, "another limit of novelty")
+            self.about = dataclasses.replace(self.about, strange=strange)
 
     def forward(self, inputs: Inputs) -> Tensor:
         return self.read(self.model(self.prepare(inputs)))
@@ -147,8 +142,14 @@ class Predictor(nn.Module):
         if self.about.preparation is None or not isinstance(inputs, Tensor):
             return inputs
         self._check_images(inputs)
-        size = self.about.image_shape[1:]
-        return self.normalized(inputs if inputs.shape[2:] == size else resized(inputs, size))
+        has_size = inputs.shape[2:] == self.about.image_shape[1:]
+        return self.normalized(inputs if has_size else self.fitted(inputs))
+
+    def fitted(self, images: Tensor) -> Tensor:
+        """Return the centers of images, resized to what the model sees, as training does."""
+        preparation = self.about.preparation
+        shrink = preparation is None or preparation.shrink
+        return fitted(images, self.about.image_shape[1:], shrink)
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images from 0 to 255 normalized as in training, in the model's precision."""
@@ -175,16 +176,22 @@ class Predictor(nn.Module):
         known = known & is_familiar(novelty, self.about.strange, confidence)
         if self.certificate is None:
             return known
-        return known & (confidence >= self.certificate.threshold)
+        return known & accepted(self.certificate, self.classes, confidence, predicted, novelty)
 
     @torch.no_grad()
-    def logits(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Tensor:
+    def logits(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Tensor:
         """Return the model's own logits, neither scaled nor read, and leave it in eval mode."""
         return self.measure(inputs, batch_size, novelty=False)[0]
 
     @torch.no_grad()
     def measure(
-        self, inputs: Inputs | ArrayLike, batch_size: int = BATCH, *, novelty: bool = True
+        self,
+        inputs: Inputs | ArrayLike | Picture | Sequence[Picture],
+        batch_size: int = BATCH,
+        *,
+        novelty: bool = True,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the model's own logits and, if it has a score for it, the novelty of the inputs.
 
@@ -211,11 +218,14 @@ class Predictor(nn.Module):
                 novelty_of.append(strangeness)
         return torch.cat(logits_of), torch.cat(novelty_of) if novelty_of else None
 
-    def predict(self, inputs: Inputs | ArrayLike, batch_size: int = BATCH) -> Prediction:
+    def predict(
+        self, inputs: Inputs | ArrayLike | Picture | Sequence[Picture], batch_size: int = BATCH
+    ) -> Prediction:
         """Return probabilities, confidence, predicted class, novelty and `answered` of the inputs.
 
-        `answered` are known classes that are not too strange and, with a certificate, confident
-        enough.
+        Inputs are a tensor or array as in training, or image files and images of Pillow, one or a
+        list of them, of any sizes. `answered` are known classes that are not too strange and, with
+        a certificate, confident enough.
         """
         logits, novelty = self.measure(inputs, batch_size)
         return self.prediction(logits, novelty)
@@ -242,7 +252,7 @@ class Predictor(nn.Module):
 
     def certify(
         self,
-        inputs: Inputs | ArrayLike | None = None,
+        inputs: Inputs | ArrayLike | Picture | Sequence[Picture] | None = None,
         labels: ArrayLike | None = None,
         *,
         risk: float,
@@ -250,6 +260,9 @@ class Predictor(nn.Module):
         logits: ArrayLike | None = None,
         novelty: ArrayLike | None = None,
         thresholds: Sequence[float] | None = None,
+        strangers: Inputs | ArrayLike | None = None,
+        share: float | None = None,
+        strangers_from: str = "",
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
@@ -257,56 +270,62 @@ class Predictor(nn.Module):
         this model made of them (see `measure`). Labels are
         class numbers, or names of classes. The samples must be new to the model: they neither
         trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
-        the model remembers; logits are taken on trust. See `socrates.abstention.certify`.
+        the model remembers: up to 2% that look like one of them are left out with a warning, more
+        are refused. Logits are taken on trust. With `strangers`, inputs of none of the classes, the
+        promise holds for any share of strangers like them up to `share`; `strangers_from` names
+        them in the certificate. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
-        result = self._predict_new(inputs) if logits is None else self.prediction(logits, novelty)
-        confidence = torch.as_tensor(result.confidence)
-        predicted = torch.as_tensor(result.predicted)
-        numbers = open_labels(labels, len(result), len(self.classes), self.classes)
-        true_class = as_tensor(numbers, "labels").to(predicted.device)
-        # What is declined at any threshold is no answer that could be wrong.
-        strangeness = None if result.novelty is None else torch.as_tensor(result.novelty)
-        may_answer = is_familiar(strangeness, self.about.strange, confidence)
-        may_answer = may_answer & (predicted < len(self.classes))
-        if not bool(may_answer.any()):
-            raise ValueError("nothing can be certified: every sample is declined as it is")
-        correct = (predicted == true_class)[may_answer]
-        certificate = certify(confidence[may_answer], correct, risk, delta, thresholds=thresholds)
-        certificate = dataclasses.replace(
-            certificate,
-            threshold=single_precision(certificate.threshold),
-            coverage=certificate.num_accepted / len(result),
+        with uncertified(self):
+            if logits is None:
+                samples, labels = self._new_samples(inputs, labels)
+                known = self.predict(samples)
+            else:
+                known = self.prediction(logits, novelty)
+            others = None if strangers is None else self.predict(strangers)
+        return certify_predictions(
+            self,
+            known,
+            labels,
+            risk,
+            delta,
+            thresholds=thresholds,
+            strangers=others,
+            share=share,
+            source=strangers_from,
         )
-        self.about = dataclasses.replace(self.about, certificate=certificate)
-        return certificate
 
-    def _predict_new(self, inputs: Any) -> Prediction:
-        """Predict inputs, and refuse images that training or validation had."""
+    def _new_samples(self, inputs: Any, labels: ArrayLike) -> tuple[Inputs, ArrayLike]:
+        """Return inputs and labels without images that training or validation had."""
         samples = self._open_inputs(inputs)
-        if known := self.seen_rows(samples):
-            raise ValueError(f"image {known[0]} and {len(known) - 1} more {NOT_NEW}")
-        return self.predict(samples)
+        if not isinstance(samples, Tensor) or samples.dtype != torch.uint8 or not len(self.seen):
+            return samples, labels
+        names = [str(getattr(item, "filename", item)) for item in as_pictures(inputs) or ()]
+        rows = new_rows(self.thumbnails(samples), self.seen, names)
+        if len(rows) == len(samples):
+            return samples, labels
+        return samples[rows], as_numpy(labels, "labels")[rows.numpy()]
+
+    def thumbnails(self, images: Tensor) -> Tensor:
+        """Return thumbnails of images of any size, by which those of training are recognized."""
+        self._check_images(images)
+        has_size = images.shape[2:] == self.about.image_shape[1:]
+        return thumbnails(images if has_size else self.fitted(images))
 
     def _open_inputs(self, inputs: Any) -> Inputs:
         """Return tensors as they are, and of all else tensors in the model's precision."""
         if isinstance(inputs, Tensor):
             return inputs
+        if (pictures := as_pictures(inputs)) is not None:
+            return read_pictures(pictures, self.about)
         if isinstance(inputs, Mapping):
             return {name: as_tensor(values, name) for name, values in inputs.items()}
         opened = as_tensor(inputs, "inputs")
         return opened.to(dtype_of(self.model)) if opened.is_floating_point() else opened
-
-    def seen_rows(self, inputs: Inputs) -> list[int]:
-        """Return the rows of images, in the size of training, that training or validation had."""
-        if not isinstance(inputs, Tensor) or inputs.dtype != torch.uint8 or not len(self.seen):
-            return []
-        seen = set(self.seen.tolist())
-        return [row for row, image in enumerate(inputs) if image_hash(image.cpu()) in seen]
 
     def save(self, path: Path | str, *, weights: Weights = "full") -> Path:
         """Write everything to one file, or to model.safetensors in a folder; `load` reads both.
@@ -324,8 +343,12 @@ class Predictor(nn.Module):
             state = self.novelty.state_dict()
             tensors |= {f"novelty.{key}": value for key, value in state.items()}
         if weights == "half":
-            tensors = {key: _half(key, value) for key, value in tensors.items()}
-        about = dataclasses.replace(self.about, scalers=describe_all(self.scalers))
+            tensors = {key: half(key, value) for key, value in tensors.items()}
+        about = dataclasses.replace(
+            self.about,
+            scalers=describe_all(self.scalers),
+            certificate=valid_certificate(self, tensors_of("model", tensors)),
+        )
         write_file(file, about, tensors)
         return file
 
@@ -340,6 +363,14 @@ class Predictor(nn.Module):
 
         return HubPredictor(self, run=run).push_to_hub(repo_id, **options)
 
+    def _apply(self, *arguments: Any, **options: Any) -> Predictor:
+        """Move or convert all tensors; in another precision, a certificate does not hold."""
+        precision = dtype_of(self.model)
+        super()._apply(*arguments, **options)
+        if dtype_of(self.model) != precision:
+            drop(self, "another precision")
+        return self
+
     def _check_images(self, images: Tensor) -> None:
         channels = self.about.image_shape[0]
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != channels:
@@ -353,40 +384,3 @@ class Predictor(nn.Module):
         about = self.about
         text = f"{len(about.classes)} classes, scaler={about.scaler!r}, reading={about.reading!r}"
         return f"{text}, {self.certificate}" if self.certificate else text
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return the device of a model's parameters, the CPU if it has none."""
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-
-
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """Return the precision of a model's parameters, the usual one if it has none."""
-    dtypes = (value.dtype for value in model.parameters() if value.is_floating_point())
-    return next(dtypes, torch.get_default_dtype())
-
-
-def resized(images: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return float images of that height and width, as training resizes them."""
-    return F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
-
-
-def single_precision(threshold: float) -> float:
-    """Round a threshold up to single precision, which confidences have.
-
-    >>> single_precision(0.5), single_precision(0.9) >= 0.9
-    (0.5, True)
-    """
-    nearest = np.float32(threshold)
-    if float(nearest) < threshold:
-        nearest = np.nextafter(nearest, np.float32(np.inf))
-    return float(nearest)
-
-
-def _half(key: str, value: Tensor) -> Tensor:
-    """Return weights of the model in half precision, and all else as it is."""
-    if not key.startswith("model.") or not value.is_floating_point():
-        return value
-    if not bool(torch.isfinite(value.half()).all() | ~torch.isfinite(value).all()):
-        raise ValueError(f"{key} has weights beyond what half precision holds: keep them in full")
-    return value.half()

@@ -18,6 +18,7 @@ from .evidence import ACCURACY, ECE
 from .results import Failure, Members, Settings
 from .rows import SCALER, AnswerRow, Families, FloorBand, Point, row_differences, rows_of
 from .statistics import FEWEST_SEEDS, Family
+from .study_rule import USUAL_RULE
 from .tuning import FEWEST_VARIANTS, validation_score
 from .vocabulary import scaler_of
 from .words import capitalised, counted, listed, seeds_of
@@ -51,10 +52,11 @@ class Answer:
     rows: tuple[AnswerRow, ...] = ()
     verdict: str = ""
     case: Case = "undecided"
+    rule: str = USUAL_RULE  # of `pareto.RULES`, for the choice of a tuning study
 
 
-def answer(members: Members) -> Answer:
-    """Return the answer of one setting.
+def answer(members: Members, rule: str = USUAL_RULE) -> Answer:
+    """Return the answer of one setting; `rule` chooses among the variants of a tuning study.
 
     >>> answer([]).headline
     'There is nothing to compare.'
@@ -70,7 +72,7 @@ def answer(members: Members) -> Answer:
         reasons = [f"{item.label}: {item.collapse_reasons}." for item in members[:2]]
         return Answer("Every run failed.", tuple(reasons), failures, rows, "", case)
     if case == "tune":
-        chosen, headline, sentences = _tuned(sound)
+        chosen, headline, sentences = _tuned(sound, rule)
         rows = (chosen,) if chosen else ()  # a second choice by test numbers would spoil them
     elif case in ("one run", "one method"):
         headline, sentences = _alone(sound[0], families)
@@ -78,12 +80,16 @@ def answer(members: Members) -> Answer:
         headline = _headline(case, families)
         sentences = (_calibration(case, families), _rest(case, families))
     said = tuple(filter(None, sentences))
-    return Answer(headline, said, failures, rows, _small_print(rows), case)
+    return Answer(headline, said, failures, rows, _small_print(rows), case, rule)
 
 
-def answers_of(settings: Settings) -> dict[str, Answer]:
-    """Return the answer of each setting."""
-    return {heading: answer(members) for heading, members in settings.items()}
+def answers_of(settings: Settings, rules: Mapping[str, str] | None = None) -> dict[str, Answer]:
+    """Return the answer of each setting; `rules` are those of tuning studies, by setting."""
+    rules = rules or {}
+    return {
+        heading: answer(members, rules.get(heading, USUAL_RULE))
+        for heading, members in settings.items()
+    }
 
 
 def shown_in_test(settings: Settings, answers: Mapping[str, Answer]) -> Settings:
@@ -195,8 +201,7 @@ def _headline(case: Case, families: Families) -> str:
     if case == "losers":
         worse = [row.label for row in rows if row.standing == "worse"]
         if len(worse) <= 2 and sum(len(name.split()) for name in worse) <= 4:
-            verb = "is" if len(worse) == 1 else "are"
-            return f"Not {listed(worse, 'or')}: {verb} surely worse calibrated."
+            return f"Not {listed(worse, 'or')}: surely worse calibrated."
         return f"Leave out {len(worse)} of {len(rows)}: surely worse calibrated."
     if _accuracy_differs(families):
         return "Choose by accuracy: calibration shows no winner."
@@ -307,21 +312,21 @@ def _alone(row: AnswerRow, families: Families) -> tuple[str, tuple[str, ...]]:
     return "Do not trust its confidences yet.", sentences
 
 
-def _tuned(rows: Sequence[AnswerRow]) -> tuple[AnswerRow | None, str, tuple[str, ...]]:
+def _tuned(rows: Sequence[AnswerRow], rule: str) -> tuple[AnswerRow | None, str, tuple[str, ...]]:
     """Return the choice on validation data, and in words its test numbers and no others."""
     scores = {row.label: validation_score(row.results) for row in rows}
     known = [row for row in rows if scores[row.label]]
     if not known:
         return None, "No choice: nothing was measured on validation data.", ()
-    chosen = pareto.best(known, lambda row: scores[row.label], "l1")
+    chosen = pareto.best(known, lambda row: scores[row.label], rule)
     score = scores[chosen.label]
     assert score is not None
     return (
         chosen,
         f"Use {chosen.label}: chosen on validation.",
         (
-            f"Of {len(rows)} variants it is the nearest to no error and no ECE on validation data "
-            f"({score.error:.1f}% and {score.ece:.1f}%).",
+            f"Of {len(rows)} variants it is the best on validation data by "
+            f"{pareto.rule_of(rule).words} (error {score.error:.1f}%, ECE {score.ece:.1f}%).",
             f"On test data it measures an ECE of {chosen.trained.mean:.1f}% and an accuracy of "
             f"{chosen.accuracy.mean:.1f}%.",
         ),

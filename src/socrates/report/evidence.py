@@ -57,7 +57,7 @@ def evidence_of(
     else:
         floors = results.by_seed(FLOOR, scaler, split, reading)
         eces = results.by_seed(ECE, scaler, split, reading)
-        calibration = _from_floor({seed: eces[seed] for seed in printed}, floors)
+        calibration = floor_evidence({seed: eces[seed] for seed in printed}, floors)
     if spec.name == ECE.name:
         return calibration
     # Another calibration error: the test and the noise of the ECE, and what chance adds to it.
@@ -106,8 +106,12 @@ def _tops(results: Results, scaler: str) -> dict[int, tuple[Top, Excess]]:
     return results.opened_rows[scaler]
 
 
-def _from_floor(printed: Mapping[int, float], floors: Mapping[int, float]) -> Evidence:
-    """Return the evidence of ECEs and floors alone, in percent."""
+def floor_evidence(printed: Mapping[int, float], floors: Mapping[int, float]) -> Evidence:
+    """Return the evidence of ECEs and floors alone, in percent.
+
+    >>> floor_evidence({1: 5.0, 2: 5.2}, {1: 1.0, 2: 1.0}).p < 0.001
+    True
+    """
     known = {seed: floors[seed] for seed in printed if math.isfinite(floors.get(seed, math.nan))}
     if len(known) < len(printed) or not known:
         return Evidence(printed, printed)

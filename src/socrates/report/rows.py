@@ -9,6 +9,7 @@ import numpy as np
 
 from .evidence import ACCURACY, ECE, FLOOR, evidence_of
 from .results import Failure, Members, Results
+from .selection import duplicates
 from .statistics import Evidence, Family, PairedDifference, Standing, mean_std, share_interval
 from .vocabulary import Metric
 
@@ -120,6 +121,9 @@ def scaled_family(results: Results, scaler: str = SCALER) -> Family:
 def rows_of(members: Members) -> tuple[AnswerRow, ...]:
     """Return one row per method, the lowest ECE as trained first, unranked ones last.
 
+    A method that trained exactly as a plainer one did stands behind all others, so that no
+    sentence names it for what the plainer one did.
+
     >>> rows_of([])
     ()
     """
@@ -129,7 +133,8 @@ def rows_of(members: Members) -> tuple[AnswerRow, ...]:
     ]
     standings = Family(ranked, ECE).standings()
     rows = [_row(*pair) for pair in zip(members, standings, strict=True)]
-    rows.sort(key=lambda row: (not row.sound, row.trained.mean))
+    copies = duplicates(members)
+    rows.sort(key=lambda row: (not row.sound, row.label in copies, row.trained.mean))
     return tuple(rows)
 
 

@@ -98,7 +98,7 @@ def setting_data(
     each stands below that of all.
     """
     level = 2 if several else 1
-    tuning = tuning_of(members) if answer.case == "tune" else None
+    tuning = tuning_of(members, answer.rule) if answer.case == "tune" else None
     runs = [(run, item.label) for item in every_run for run in item.runs]
     if tuning is not None:
         members = [tuning.chosen.results] if tuning.chosen else []

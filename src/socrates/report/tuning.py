@@ -18,6 +18,7 @@ from .evidence import evidence_of
 from .labels import varied_options
 from .results import Members, Results
 from .statistics import Family, mean_std
+from .study_rule import USUAL_RULE
 from .tables import Cell, Table, TableRow
 from .vocabulary import FEWEST, METRICS, SYMBOLS, printed_option
 from .words import counted, listed, seeds_of
@@ -75,7 +76,7 @@ class Tuning:
         return {"l1": "error + ECE, %", "ece": "ECE, %"}.get(self.rule, "distance")
 
 
-def tuning_of(members: Members, rule: str = "l1") -> Tuning | None:
+def tuning_of(members: Members, rule: str = USUAL_RULE) -> Tuning | None:
     """Return the study that the members are, or None if they are a comparison of methods.
 
     `rule` is one of `pareto.RULES`.

@@ -13,6 +13,7 @@ from .answer import Answer, answers_of, shown_in_test
 from .comparisons import PublishedLookup, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
+from .study_rule import rules_of
 from .style import styles
 from .tables import Table, write_table
 from .tuning import tuning_of, variants_table
@@ -68,7 +69,7 @@ def write_report(
     settings = group_runs(runs, count_failed)
     root_note = note or note_of(roots)
     note = with_idle(root_note, settings)
-    answers = answers_of(settings)
+    answers = answers_of(settings, rules_of(roots, settings))
     shown = shown_in_test(settings, answers)
     progress("writing tables")
     of_test = [
@@ -142,7 +143,8 @@ def variant_tables(settings: Settings, answers: Mapping[str, Answer]) -> list[Ta
     """Return the validation scores of all variants, a table for each tuning study."""
     tables: list[Table] = []
     for prefix, (heading, members) in zip(prefixes(settings), settings.items(), strict=True):
-        tuning = tuning_of(members) if answers[heading].case == "tune" else None
+        own = answers[heading]
+        tuning = tuning_of(members, own.rule) if own.case == "tune" else None
         if tuning is not None:
             table = variants_table(tuning)
             tables.append(dataclasses.replace(table, name=f"{prefix}{table.name}"))

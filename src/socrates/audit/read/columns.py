@@ -15,7 +15,10 @@ MISSING = -1  # the code of a word that is missing
 MISSING_WORDS = frozenset(
     {"", "nan", "NaN", "NAN", "null", "NULL", "None", "NA", "<NA>", "N/A", "n/a", "#N/A", "NaT"}
 )
+MISSING_NUMBERS = MISSING_WORDS | {".", "-", "?"}  # as SAS, spreadsheets and Weka write them
 MISSING_GROUP = "(missing)"
+FEW_ODD = 5  # words among the numbers of a column
+FEW_PERCENT = 0.03  # of its rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,15 +184,21 @@ def guess_column(values: Sequence[Any]) -> Column:
 
 
 def numbers_if_most(column: Column) -> Column:
-    """Return words as numbers if more than half of them are: a few bad rows do not matter.
+    """Return words as numbers if most of them are: a few bad rows do not matter.
+
+    More than a few rows do: `<0.01` among the numbers of a column is not an accident.
 
     >>> numbers_if_most(Words.of(["0.5", "0.25", "oops"]))
     array([0.5 , 0.25,  nan])
     """
     if not isinstance(column, Words) or not column.names:
         return column
-    numbers = np.append(numbers_of(column.names), np.nan)[column.codes]
-    return numbers if np.isfinite(numbers).mean() > 0.5 else column
+    numbers_of_names = numbers_of(column.names)
+    is_odd = np.isnan(numbers_of_names) & [name not in MISSING_NUMBERS for name in column.names]
+    num_odd = int(np.append(is_odd, False)[column.codes].sum())
+    numbers = np.append(numbers_of_names, np.nan)[column.codes]
+    is_most = np.isfinite(numbers).mean() > 0.5
+    return numbers if is_most and num_odd <= max(FEW_ODD, FEW_PERCENT * len(column)) else column
 
 
 def is_readable(kind: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ import numpy as np
 from socrates.arrays.open import Array
 
 from . import reader
-from .columns import Column, Words, from_arrow, numbers_if_most, numbers_of
+from .columns import Column, Words, from_arrow
+from .dialect import Dialect
 from .reader import (
     FIRST_ROWS,
     FilePart,
@@ -26,6 +26,7 @@ from .reader import (
     suffix_of,
 )
 
+LOOK_BYTES = 1 << 16  # after the first line, to see how numbers are written
 NEWLINE, RETURN, QUOTE = b'\n\r"'
 
 
@@ -42,25 +43,21 @@ class CsvReader(Reader):
     def __init__(self, path: Path) -> None:
         need_arrow(path)
         self.path = path
-        header = self._header()
-        self.delimiter = max(",;\t", key=header.count)
-        if suffix_of(path) == ".tsv":
-            self.delimiter = "\t"
-        fields = next(csv.reader([header], delimiter=self.delimiter))
-        self.names = [name.strip() for name in fields]
-        if np.isfinite(numbers_of(self.names)).all() and "." in header:
-            raise ValueError(
-                f"the first line of {path} holds numbers: expected the names of the columns"
-            )
+        header, following = self._first_lines()
+        self.dialect = Dialect.of(header, following, suffix_of(path) == ".tsv")
+        self.names = [*self.dialect.names]
+        self.has_names = self.dialect.has_names
         refuse_duplicates(path, self.names)
 
-    def _header(self) -> str:
-        """Return the first line, or raise if the file has none that names columns."""
+    def _first_lines(self) -> tuple[str, list[str]]:
+        """Return the first line and some that follow, or raise if the first is not a table's."""
         with readable(self.path), open_bytes(self.path) as file:
             line = file.readline(reader.LONGEST_ROW)
             if len(line) == reader.LONGEST_ROW:
                 raise ValueError(f"{self.path} has a first line of more than 16 MB: is it a table?")
             header = line.decode("utf-8-sig").strip("\r\n")
+            # Bytes that are not UTF-8 are refused where their rows are read.
+            following = file.read(LOOK_BYTES).decode(errors="replace").splitlines()
         if not header.strip():
             raise ValueError(
                 f"{self.path} has no first line: expected the names of the columns, then one row "
@@ -70,7 +67,7 @@ class CsvReader(Reader):
             raise ValueError(
                 f"the lines of {self.path} end by carriage returns alone: write it with line feeds"
             )
-        return header
+        return header, [line for line in following if "\0" not in line]
 
     def first_rows(self) -> Mapping[str, Column]:
         """Return every column of the first rows."""
@@ -80,7 +77,9 @@ class CsvReader(Reader):
                 return {}
             table, _ = self._parse(block.first(FIRST_ROWS).data, {}, self.names)
         return {
-            name: numbers_if_most(from_arrow(table.column(name).combine_chunks(), as_words=False))
+            name: self.dialect.numbers_if_most(
+                from_arrow(table.column(name).combine_chunks(), as_words=False)
+            )
             for name in self.names
         }
 
@@ -89,7 +88,7 @@ class CsvReader(Reader):
     ) -> Iterator[FileRows]:
         """Yield the rows of each block."""
         first_row = 0
-        first_line = 2  # the header is line 1
+        first_line = 2 if self.has_names else 1
         with readable(self.path):
             for block in self._blocks():
                 yield self._rows(block, first_row, first_line, numbers, words)
@@ -126,7 +125,8 @@ class CsvReader(Reader):
     def _blocks(self) -> Iterator[CsvBlock]:
         """Yield the rows after the header, some megabytes at a time, each cut after a whole row."""
         with open_bytes(self.path) as file:
-            file.readline()
+            if self.has_names:
+                file.readline()
             rest = b""
             while data := file.read(reader.BLOCK_BYTES):
                 block = CsvBlock.of(rest + data)
@@ -161,7 +161,7 @@ class CsvReader(Reader):
             table, invalid = self._parse(data, dict.fromkeys(names, arrow.string()), names)
             for name in names:
                 values = table.column(name).to_pylist()
-                columns[name] = Words.of(values) if name in words else numbers_of(values)
+                columns[name] = Words.of(values) if name in words else self.dialect.numbers(values)
         return columns, invalid
 
     def _parse(
@@ -186,12 +186,16 @@ class CsvReader(Reader):
                 use_threads=False, block_size=len(data) + 1, column_names=self.names
             ),
             arrow_csv.ParseOptions(
-                delimiter=self.delimiter,
+                delimiter=self.dialect.delimiter,
                 newlines_in_values=b'"' in data,
                 ignore_empty_lines=False,
                 invalid_row_handler=skip,
             ),
-            arrow_csv.ConvertOptions(column_types=dict(types), include_columns=list(names)),
+            arrow_csv.ConvertOptions(
+                column_types=dict(types),
+                include_columns=list(names),
+                decimal_point=self.dialect.decimal,
+            ),
         )
         return table, invalid
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from .columns import Column
 from .parquet import ArrowColumns
 from .reader import FIRST_ROWS, FilePart, FileRows, Reader, need_arrow, readable, refuse_duplicates
+
+MOST_UNPACKED = 1000  # times the bytes of a file
 
 
 class FeatherReader(Reader):
@@ -24,9 +27,9 @@ class FeatherReader(Reader):
     def first_rows(self) -> Mapping[str, Column]:
         """Return every column that may hold predictions, of the first batch that has rows."""
         for batch in self._batches():
-            refuse_duplicates(self.path, batch.schema.names)
-            if len(batch):
-                with readable(self.path):
+            with readable(self.path):  # also names that are not UTF-8
+                refuse_duplicates(self.path, batch.schema.names)
+                if len(batch):
                     return self.arrow.first_rows(batch.slice(0, FIRST_ROWS))
         return {}
 
@@ -52,6 +55,20 @@ class FeatherReader(Reader):
             file.seek(0)
             with ipc.open_file(file) as reader:
                 for number in range(reader.num_record_batches):
-                    batch = reader.get_batch(number)
+                    batch = self._batch(reader, number)
                     batch.validate(full=True)  # a damaged file may point beyond its end
                     yield batch
+
+    def _batch(self, reader: Any, number: int) -> Any:
+        """Return a record batch; a damaged length asks for more memory than its file can fill."""
+        try:
+            return reader.get_batch(number)
+        except MemoryError as error:
+            size = self.path.stat().st_size
+            asked = re.search(r"size (\d+)", str(error))
+            if asked is None or int(asked[1]) < MOST_UNPACKED * size:
+                raise
+            raise ValueError(
+                f"{self.path} has {size} bytes and asks for {asked[1]} of memory: is it whole? "
+                "Write or copy it again"
+            ) from error

@@ -46,6 +46,7 @@ class PartsReader(Reader):
         if None not in counts:
             self.num_rows = sum(count or 0 for count in counts)
         self.classes = self.readers[0].classes
+        self.has_names = all(reader.has_names for reader in self.readers)
 
     def first_rows(self) -> Mapping[str, Column]:
         """Return every column of the first part that has rows."""

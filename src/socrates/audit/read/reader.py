@@ -67,12 +67,14 @@ class Reader:
         num_rows: the number of rows, where the format knows it before they are read.
         parts: what several processes can read apart.
         classes: the names of the classes, where the file holds them.
+        has_names: whether the file names its columns; else they are called 0, 1, ...
     """
 
     unit: ClassVar[str] = "row"
     num_rows: int | None = None
     parts: Sequence[FilePart] = ((),)
     classes: tuple[str, ...] = ()
+    has_names: bool = True
 
     def first_rows(self) -> Mapping[str, Column]:
         """Return every column of the first rows."""

@@ -88,7 +88,7 @@ def workload_of(experiment: Experiment, data_root: Path | None = None) -> Worklo
     method = _method_of(experiment.method, epochs)
     images = sizes.train - int(method.meta_share * sizes.train)
     outputs = sizes.num_classes + int(method.unknown_class)
-    parameters, forward, both = _model_size(experiment.model, sizes.image_shape, outputs)
+    parameters, forward, both = model_size(experiment.model, sizes.image_shape, outputs)
     extra = method.extra_passes * forward
     share_of_epochs_with_extra = 1 - method.first_whole_epoch / epochs
     evaluated = epochs * sizes.val + kept_epochs(experiment) * sizes.test
@@ -150,7 +150,7 @@ def _method_of(method: Part, epochs: int) -> Method:
 
 
 @cache
-def _model_size(
+def model_size(
     model: Part, image_shape: tuple[int, int, int], outputs: int
 ) -> tuple[int, float, float]:
     """Return a model's parameters, and the FLOPs of an image forward, and forward and back."""

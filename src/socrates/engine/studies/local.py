@@ -122,6 +122,7 @@ class _LocalStudy:
         self.running: dict[Connection, TrainingProcess] = {}
         self.attempts: Counter[Experiment] = Counter()
         self.busy: list[Experiment] = []  # with other processes than those of this study
+        self.told_busy: set[Experiment] = set()
 
     def run(self) -> None:
         """Train until every run has ended, here or in another study on the same folder."""
@@ -164,8 +165,9 @@ class _LocalStudy:
         event = training.receive()
         self.waiting.note_loaded(training.experiment.dataset)
         if isinstance(event, Busy):
-            if self.attempts[event.experiment] == 1:  # say it once
+            if event.experiment not in self.told_busy:
                 self.tell(event)
+            self.told_busy.add(event.experiment)
             return
         if event is not None:
             self.tell(event)
@@ -173,6 +175,7 @@ class _LocalStudy:
         del self.running[training.connection]
         if isinstance(training.last_event, Busy):
             self.busy.append(training.experiment)
+            self.attempts[training.experiment] -= 1  # to wait is not to try
             training.process.join()
             return
         reason = _why_it_ended(training)

@@ -1,24 +1,22 @@
-"""Answer only when it is safe: thresholds on the confidence with a guaranteed error rate.
-
-If you choose the threshold at which the *observed* error stays below a limit, the error on new data
-exceeds the limit about every other time. `certify` tests each threshold of a grid that is fixed in
-advance (Learn then Test, Angelopoulos et al., 2021) by the exact binomial test. It returns a
-threshold only if P(wrong | answered) <= risk holds with probability at least 1 - delta over the
-calibration samples. The module imports nothing of ours but arrays/.
-"""
+"""The search for a threshold: Learn then Test over a grid that is fixed in advance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
-from .arrays.samples import Top
-
-__all__ = ["Certificate", "certify"]
+from ..arrays.open import Array, ArrayLike, as_numpy, check_share, open_scores
+from ..arrays.samples import Top
+from .certificate import Certificate, Scope, Threshold
+from .mixture import (
+    check_strangers,
+    mixture_probability,
+    mixture_shares,
+    weight_of_strangers,
+)
 
 STEP = 0.005  # between two thresholds of the grid
 DENSE = 30  # more thresholds between 1 - STEP and 1 - STRICTEST, in equal ratios
@@ -31,41 +29,6 @@ STARTS_AT = {0.99: 0.05, 0.9: 0.20, 0.5: 0.03, 0.0: 0.02}
 STARTS_TIMES_NEEDED = {1.5: 0.48, 3.0: 0.22}
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A threshold with a guarantee: samples with score >= threshold are answered.
-
-    With probability 1 - delta, at most a share `risk` of the answers is wrong.
-
-    Args:
-        threshold: lowest score that is answered.
-        coverage: share of the calibration samples that are answered.
-        risk: share of answers that may be wrong.
-        delta: probability that the guarantee does not hold.
-        num_accepted: number of calibration samples that are answered.
-        num_errors: number of wrong answers among them.
-
-    >>> print(Certificate(0.905, 0.35, 0.05, 0.1, 700, 21))
-    answers where the score is at least 0.9050 (35.0% of the samples): with probability 0.9 at most
-    5% of its answers are wrong (21 of 700 were)
-    """
-
-    threshold: float
-    coverage: float
-    risk: float
-    delta: float
-    num_accepted: int
-    num_errors: int
-
-    def __str__(self) -> str:
-        return (
-            f"answers where the score is at least {self.threshold:.4f} "
-            f"({100 * self.coverage:.1f}% of the samples): "
-            f"with probability {1 - self.delta:g} at most {100 * self.risk:g}% of its answers "
-            f"are wrong ({self.num_errors} of {self.num_accepted} were)"
-        )
-
-
 def certify(
     confidence: ArrayLike,
     correct: ArrayLike,
@@ -73,12 +36,18 @@ def certify(
     delta: float = 0.1,
     *,
     thresholds: Sequence[float] | None = None,
+    strangers: ArrayLike | None = None,
+    share: float | None = None,
 ) -> Certificate:
     """Return the lowest threshold whose error rate is certified to be at most `risk`.
 
     Thresholds are tested from strict to lax by Learn then Test (Angelopoulos et al., 2021), with
     the fallback procedure. If nothing can be certified, the error gives the smallest number of
     further samples that could suffice.
+
+    With `strangers`, samples of none of the classes, the promise holds for every share of strangers
+    like them, from 0 up to `share`, whatever their share among the certifying samples is. An answer
+    to a stranger is always wrong. See mixture.py.
 
     Args:
         confidence: (N,) any score that is higher for safer answers, for samples that were not used
@@ -88,6 +57,8 @@ def certify(
         delta: probability that the guarantee does not hold.
         thresholds: thresholds to test, for scores outside [0, 1]. Choose them before you look at
             these samples.
+        strangers: (M,) the scores of at least 60 strangers.
+        share: largest share of strangers for which the promise holds, such as 0.3.
 
     Returns:
         The threshold, with its coverage and its guarantee.
@@ -98,49 +69,110 @@ def certify(
     >>> certify([0.9] * 20, [True] * 20, risk=0.05)
     Traceback (most recent call last):
     ValueError: nothing can be certified at risk 0.05 ...: it takes at least 45 ...
+    >>> print(certify([0.9] * 210, [True] * 210, 0.05, strangers=[0.1] * 90, share=0.3).scope)
+    with up to 30% strangers like those that certified it
     """
     check_share("risk", risk, "a share between 0 and 1, such as 0.05")
     check_share("delta", delta, "a share between 0 and 1, such as 0.1")
     top = _open(confidence, correct, in_range=thresholds is None)
-    if thresholds is None:
-        grid, shares = _grid(len(top), risk, delta)
-    else:
+    others = _open_strangers(strangers, share, delta, in_range=thresholds is None)
+    if thresholds is not None:
         grid, shares = _grid_of(thresholds)
-    order = np.argsort(-top.confidence, kind="stable")
-    errors_so_far = np.concatenate([[0], np.cumsum(~top.correct[order])])
-    # (T,) number of samples with score >= threshold
-    accepted = np.searchsorted(-top.confidence[order], -grid, side="right")
-    errors = errors_so_far[accepted]
-    levels = shares * delta
-    passed = _laxest_passed(accepted, errors, levels, risk)
+    else:
+        grid, shares = _grid(len(top), risk, delta)
+        if len(others):
+            weight = weight_of_strangers(share or 0.0, len(top), len(others))
+            shares = mixture_shares(grid, len(top), weight, risk, delta)
+    counts = _Counts.of(grid, top, others)
+    share = share or 0.0
+    passed = _laxest_passed(counts.probabilities(risk, share), shares * delta)
     if passed is None:
-        raise ValueError(_what_is_missing(accepted, errors, levels, risk, delta, len(top)))
-    num_accepted = int(accepted[passed])
-    return Certificate(
-        threshold=float(grid[passed]),
-        coverage=num_accepted / len(top),
-        risk=risk,
-        delta=delta,
-        num_accepted=num_accepted,
-        num_errors=int(errors[passed]),
+        if len(others):
+            raise ValueError(_what_is_missing_with_strangers(counts, risk, delta, share))
+        raise ValueError(_what_is_missing(counts, shares * delta, risk, delta))
+    threshold = Threshold(
+        float(grid[passed]),
+        len(top),
+        int(counts.accepted[passed]),
+        int(counts.errors[passed]),
+        num_strangers=len(others),
+        num_strangers_accepted=int(counts.strangers[passed]),
     )
+    return Certificate(risk, delta, (threshold,), scope=Scope(share=share))
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """What is answered at each threshold (T,) of a grid, of so many known samples and strangers."""
+
+    accepted: Array
+    errors: Array
+    strangers: Array
+    num_known: int
+    num_strangers: int
+
+    @classmethod
+    def of(cls, grid: Array, top: Top, strangers: Array) -> _Counts:
+        order = np.argsort(-top.confidence, kind="stable")
+        errors_so_far = np.concatenate([[0], np.cumsum(~top.correct[order])])
+        # number of samples with score >= threshold
+        accepted = np.searchsorted(-top.confidence[order], -grid, side="right")
+        answered = np.searchsorted(np.sort(-strangers), -grid, side="right")
+        return cls(accepted, errors_so_far[accepted], answered, len(top), len(strangers))
+
+    def probabilities(self, risk: float, share: float) -> Callable[[int], float]:
+        """Return a function from the position of a threshold to the p-value of its test."""
+        if not self.num_strangers:
+            return lambda at: few_errors_probability(
+                int(self.errors[at]), int(self.accepted[at]), risk
+            )
+        weight = weight_of_strangers(share, self.num_known, self.num_strangers)
+
+        def probability(at: int) -> float:
+            errors = int(self.errors[at])
+            correct = int(self.accepted[at]) - errors
+            return mixture_probability(errors, correct, int(self.strangers[at]), weight, risk)
+
+        return probability
+
+
+def _open_strangers(
+    strangers: ArrayLike | None, share: float | None, delta: float, in_range: bool
+) -> Array:
+    """Return the checked scores of strangers, none if there are none."""
+    if (strangers is None) != (share is None):
+        raise ValueError(
+            "strangers and their largest share belong together: pass both, such as "
+            "strangers=scores, share=0.3, or neither"
+        )
+    if strangers is None:
+        return np.zeros(0)
+    check_share("share", share, "a share between 0 and 1, such as 0.3")
+    scores = _open_scores(strangers, "strangers", in_range)
+    check_strangers(len(scores), delta)
+    return scores
 
 
 def _open(confidence: ArrayLike, correct: ArrayLike, in_range: bool) -> Top:
-    """Return checked float64 scores with their correctness; integers are valid scores, too."""
-    scores = as_numpy(confidence, "confidence")
+    """Return checked float64 scores with their correctness."""
+    return Top.ranked(_open_scores(confidence, "confidence", in_range), correct, None)
+
+
+def _open_scores(values: ArrayLike, name: str, in_range: bool) -> Array:
+    """Return checked float64 scores; integers are valid scores, too."""
+    scores = as_numpy(values, name)
     if scores.dtype.kind in "biu":
         scores = scores.astype(np.float64)
-    scores = open_scores(scores, "confidence").astype(np.float64)
+    scores = open_scores(scores, name).astype(np.float64)
     if in_range and (scores.min() < 0 or scores.max() > 1):
         raise ValueError(
-            f"confidence holds {scores.min():g} to {scores.max():g}, expected scores from 0 to 1: "
+            f"{name} holds {scores.min():g} to {scores.max():g}, expected scores from 0 to 1: "
             f"for other scores pass thresholds=, chosen without these samples"
         )
-    return Top.ranked(scores, correct, None)
+    return scores
 
 
-def _laxest_passed(accepted: Array, errors: Array, levels: Array, risk: float) -> int | None:
+def _laxest_passed(probability: Callable[[int], float], levels: Array) -> int | None:
     """Return the position of the laxest threshold that passes; tests go from strict to lax.
 
     A test adds the level of the test before it to its own, if that one passed. In this fallback
@@ -153,8 +185,7 @@ def _laxest_passed(accepted: Array, errors: Array, levels: Array, risk: float) -
         level += own_level
         if level == 0:
             continue
-        probability = few_errors_probability(int(errors[position]), int(accepted[position]), risk)
-        if probability <= level:
+        if probability(position) <= level:
             last = position
         else:
             level = 0.0
@@ -223,20 +254,34 @@ def _grid_of(thresholds: Sequence[float]) -> tuple[Array, Array]:
     return grid, shares
 
 
-def _what_is_missing(
-    accepted: Array, errors: Array, levels: Array, risk: float, delta: float, num_samples: int
+def _what_is_missing_with_strangers(
+    counts: _Counts, risk: float, delta: float, share: float
 ) -> str:
+    """Explain why nothing was certified with strangers, and what would help."""
+    return (
+        f"nothing can be certified at risk {risk:g} with delta {delta:g} and up to {share:.0%} "
+        f"strangers from {counts.num_known} samples, {int(counts.errors[-1])} of them wrong at the "
+        f"lowest threshold, and {counts.num_strangers} strangers, too many of whom look like the "
+        f"classes: bring more of both, or allow a smaller share or a higher risk; every further "
+        f"attempt takes new samples"
+    )
+
+
+def _what_is_missing(counts: _Counts, levels: Array, risk: float, delta: float) -> str:
     """Explain why nothing was certified, with the number of further samples that could suffice."""
     fewest = fewest_samples(risk, delta)
+    num_samples = counts.num_known
     needed = [
-        _more_needed(int(errors[start]), int(accepted[start]), risk, float(levels[start]))
+        _more_needed(
+            int(counts.errors[start]), int(counts.accepted[start]), risk, float(levels[start])
+        )
         for start in np.flatnonzero(levels)
     ]
     more = max(min(needed), fewest - num_samples)
     return (
         f"nothing can be certified at risk {risk:g} with delta {delta:g} from {num_samples} "
-        f"samples, {int(errors[-1])} of them wrong at the lowest threshold: it takes at least "
-        f"{fewest} answered samples without an error, and here at least {more} more labeled "
+        f"samples, {int(counts.errors[-1])} of them wrong at the lowest threshold: it takes at "
+        f"least {fewest} answered samples without an error, and here at least {more} more labeled "
         f"samples without an error; or allow a higher risk"
     )
 
