@@ -35,10 +35,11 @@ from .official import (
 from .resident import ResidentImages, resident_splits
 from .splits import TEST_FRACTION, VAL_FRACTION, stratified_subset, validation_split
 from .streamed import StreamedImages
+from .unknown import SHARED_OPTIONS, UNKNOWN, normalized_by_training, with_strangers
 
 __all__ = [
-    "BY_PATH", "DATASETS", "DataCorrupt", "DataNotFound", "NamedDataset", "ResidentImages",
-    "StreamedImages", "Transform", "data_root", "factory", "load", "options", "resident_splits",
+    "BY_PATH", "DATASETS", "SHARED_OPTIONS", "DataCorrupt", "DataNotFound", "NamedDataset",
+    "ResidentImages", "StreamedImages", "Transform", "data_root", "factory", "load", "options", "resident_splits",
     "stratified_subset", "to_device", "validation_split",
 ]  # fmt: skip
 
@@ -108,9 +109,10 @@ def options(name: str) -> dict[str, Any]:
     """Return the options of a data set with their defaults.
 
     >>> options("digits")
-    {'image_size': None, 'augment': True, 'label_noise': 0.0}
+    {'image_size': None, 'augment': True, 'label_noise': 0.0, 'unknown': '', 'rehearse': ''}
     """
-    return options_of(factory(name), not_options=["root", "path"])
+    own = options_of(factory(name), not_options=["root", "path"])
+    return {**own, **{option: "" for option in SHARED_OPTIONS if option not in own}}
 
 
 def load(
@@ -126,6 +128,8 @@ def load(
     (100, 300, 1197, (1, 8, 8), 10)
     """
     loader = factory(name)
+    own = options_of(loader, not_options=["root", "path"])
+    strangers = {key: options.pop(key, "") for key in SHARED_OPTIONS if key not in own}
     path = name.partition(":")[2] if loader in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
     if path or name in DATASETS:
@@ -147,10 +151,13 @@ def load(
         raise ValueError(
             f"data set {name!r} must return socrates.contracts.Splits, got {type(splits).__name__}"
         )
-    if path:
-        check_training_classes(splits, path)
     if name in DATASETS:
         warn_unless_official(splits, DATASETS[name])
+    if any(strangers.values()) or (path and UNKNOWN in splits.class_names):
+        splits = with_strangers(splits, **strangers, skip_broken=options.get("skip_broken", False))
+        splits = normalized_by_training(splits) if path else splits
+    if path:
+        check_training_classes(splits, path)
     if num_train is None:
         return splits
     chosen = stratified_subset(splits.train.labels.numpy(), num_train)
@@ -231,4 +238,5 @@ def to_device(splits: Splits, device: torch.device | str) -> Splits:
     device(type='cpu')
     """
     parts = {part: getattr(splits, part).to(device) for part in ("train", "val", "test")}
-    return dataclasses.replace(splits, **parts)
+    unknown = splits.unknown and splits.unknown.to(device)
+    return dataclasses.replace(splits, **parts, unknown=unknown)
