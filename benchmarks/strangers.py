@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from strangers_data import World, clothes, digits, photographs, questions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -37,7 +38,6 @@ from socrates.models.mlp import MLP
 from socrates.novelty import DEFAULT, NOVELTY, Samples, create
 from socrates.optimization import one_cycle
 from socrates.scaling import ReadoutScaling, TemperatureScaling
-from strangers_data import World, clothes, digits, photographs, questions
 
 METHODS = ("ce", "sat", "socrates")
 NAMES = {"ce": "CE", "sat": "SAT 0.9", "socrates": "Socrates 1, 0.9"}
@@ -93,7 +93,9 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
     shown = partial(photographs, data=options.data, backbone=options.photos, cache=cache)
     asked = partial(questions, file=options.clinc, backbone=options.texts, cache=cache)
     return {
-        "digits": Setting(digits, lambda outputs, _: MLP(outputs, (1, 8, 8)), 2 * options.splits),
+        "digits": Setting(
+            digits, lambda outputs, _: MLP(outputs, (1, 8, 8)), 2 * options.splits
+        ),
         "clothes": Setting(
             partial(clothes, data=options.data),
             lambda outputs, _: CNN(outputs, (1, 28, 28)),

@@ -39,8 +39,8 @@ from .unknown import SHARED_OPTIONS, UNKNOWN, normalized_by_training, with_stran
 
 __all__ = [
     "BY_PATH", "DATASETS", "SHARED_OPTIONS", "DataCorrupt", "DataNotFound", "NamedDataset",
-    "ResidentImages", "StreamedImages", "Transform", "data_root", "factory", "load", "options", "resident_splits",
-    "stratified_subset", "to_device", "validation_split",
+    "ResidentImages", "StreamedImages", "Transform", "data_root", "factory", "load", "options",
+    "resident_splits", "stratified_subset", "to_device", "validation_split",
 ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 One file per family: energy.py, neighbors.py, mahalanobis.py and unknown.py; sums.py adds them up,
 fitted.py weighs them by strangers if there are any; registry.py has NOVELTY, which the rest of the
 package iterates. score.py is their base: it turns any score into `novelty`, the share of known
-validation samples that look less strange. It imports arrays only. Read score.py first, then mahalanobis.py.
+validation samples that look less strange. It imports arrays only. Read score.py first,
+then mahalanobis.py.
 """
 
 from socrates.novelty.energy import Energy
