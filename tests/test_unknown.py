@@ -22,6 +22,7 @@ from socrates.experiment import Experiment, Optimization, Part, resolve
 from socrates.metrics.open_world import OPEN_WORLD
 from socrates.novelty import Samples, WeightedVotes, create, describe, rebuild, weighted
 from socrates.novelty.registry import name_of
+from socrates.predictor.card import write_card
 from socrates.predictor.export import export, output_names
 from socrates.records import Run
 
@@ -205,3 +206,11 @@ def test_a_weighted_score_is_saved_and_follows_its_own_kind() -> None:
         weighted("energy").fit_with(train_samples, val, samples(19, 1.0))
     with pytest.raises(ValueError, match="fit_with"):
         weighted("energy").fit(train_samples, val)
+
+
+def test_the_card_shows_the_strangers(taught: Run, tmp_path: Path) -> None:
+    predictor = load(taught.directory)
+    card = write_card(predictor, tmp_path / "model.safetensors", "safetensors", taught).read_text()
+    strangers = taught.evaluation().strangers
+    assert OPEN_WORLD["open_auroc"].text(strangers["novelty"]["open_auroc"]) in card
+    assert f"{strangers['counts']['strangers_answered']:.1%}" in card

@@ -111,8 +111,15 @@ def options(name: str) -> dict[str, Any]:
     >>> options("digits")
     {'image_size': None, 'augment': True, 'label_noise': 0.0, 'unknown': '', 'rehearse': ''}
     """
-    own = options_of(factory(name), not_options=["root", "path"])
-    return {**own, **{option: "" for option in SHARED_OPTIONS if option not in own}}
+    loader = factory(name)
+    own = options_of(loader, not_options=["root", "path"])
+    return own if is_plug_in(loader) else {**own, **dict.fromkeys(SHARED_OPTIONS, "")}
+
+
+def is_plug_in(loader: Callable[..., Splits]) -> bool:
+    """Return whether a loader comes from outside: then all its options are its own."""
+    ours = [*BY_PATH.values(), *(dataset.load for dataset in DATASETS.values())]
+    return loader not in ours
 
 
 def load(
@@ -128,8 +135,9 @@ def load(
     (100, 300, 1197, (1, 8, 8), 10)
     """
     loader = factory(name)
-    own = options_of(loader, not_options=["root", "path"])
-    strangers = {key: options.pop(key, "") for key in SHARED_OPTIONS if key not in own}
+    strangers: dict[str, str] = {}
+    if not is_plug_in(loader):
+        strangers = {key: options.pop(key, "") for key in SHARED_OPTIONS}
     path = name.partition(":")[2] if loader in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
     if path or name in DATASETS:
