@@ -214,3 +214,27 @@ def test_the_card_shows_the_strangers(taught: Run, tmp_path: Path) -> None:
     strangers = taught.evaluation().strangers
     assert OPEN_WORLD["open_auroc"].text(strangers["novelty"]["open_auroc"]) in card
     assert f"{strangers['counts']['strangers_answered']:.1%}" in card
+
+
+def test_rows_with_the_label_c_are_strangers_in_python(taught: Run) -> None:
+    predictor = load(taught.directory)
+    images, digits = load_digits(return_X_y=True)
+    pixels = torch.as_tensor(images.reshape(-1, 1, 8, 8) * 15.9).to(torch.uint8).expand(-1, 3, 8, 8)
+    rows = np.flatnonzero(np.isin(digits, (0, 1, 2, 3, 9)))[-400:]
+    labels = np.where(digits[rows] == 9, len(KNOWN), digits[rows])
+    predictor.seen = predictor.seen[:0]
+    options: dict[str, Any] = {"risk": 0.4, "share": 0.2}
+    certificate = predictor.certify(pixels[rows], labels, unknown_label=True, **options)
+    is_strange = labels == len(KNOWN)
+    known = pixels[rows[~is_strange]]
+    others = pixels[rows[is_strange]]
+    apart = predictor.certify(known, labels[~is_strange], strangers=others, **options)
+    assert certificate == apart
+    assert certificate.scope.share == 0.2
+    words = [*KNOWN, "unknown"]
+    by_name = predictor.certify(
+        pixels[rows], [words[label] for label in labels], unknown_label=True, **options
+    )
+    assert by_name == certificate
+    with pytest.raises(ValueError, match="unknown_label"):
+        predictor.certify(known, labels[~is_strange], unknown_label=True, **options)
