@@ -25,6 +25,7 @@ from socrates.novelty.registry import name_of
 from socrates.predictor.card import write_card
 from socrates.predictor.export import export, output_names
 from socrates.records import Run
+from socrates.report.write import write_report
 
 KNOWN = ("0", "1", "2", "3")
 EPOCHS = 25
@@ -238,3 +239,11 @@ def test_rows_with_the_label_c_are_strangers_in_python(taught: Run) -> None:
     assert by_name == certificate
     with pytest.raises(ValueError, match="unknown_label"):
         predictor.certify(known, labels[~is_strange], unknown_label=True, **options)
+
+
+def test_a_report_has_a_table_of_strangers(taught: Run, tmp_path: Path) -> None:
+    written = write_report(taught.directory, tmp_path / "report", command=command_of)
+    table = next(path for path in written.files if path.name == "strangers.csv").read_text()
+    auroc = 100 * taught.evaluation().strangers["novelty"]["open_auroc"]
+    assert f"{auroc:.2f}" in table
+    assert "Are strangers noticed?" in written.page.read_text()
