@@ -243,7 +243,7 @@ def test_rows_with_the_label_c_are_strangers_in_python(taught: Run) -> None:
 
 def test_a_report_has_a_table_of_strangers(taught: Run, tmp_path: Path) -> None:
     written = write_report(taught.directory, tmp_path / "report", command=command_of)
-    table = next(path for path in written.files if path.name == "strangers.csv").read_text()
+    table = next(path for path in written.files if path.name == "strangers.md").read_text()
     auroc = 100 * taught.evaluation().strangers["novelty"]["open_auroc"]
     assert f"{auroc:.2f}" in table
     assert "Are strangers noticed?" in written.page.read_text()
