@@ -247,3 +247,25 @@ def test_a_report_has_a_table_of_strangers(taught: Run, tmp_path: Path) -> None:
     auroc = 100 * taught.evaluation().strangers["novelty"]["open_auroc"]
     assert f"{auroc:.2f}" in table
     assert "Are strangers noticed?" in written.page.read_text()
+
+
+def test_images_that_stay_on_the_disk_have_strangers_too(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socrates.data.folder.RESIDENT_BYTES", 0)
+    name = f"folder:{folders / 'known'}"
+    given = data.load(name, image_size=8, unknown=str(folders / "strange"))
+    left_out = data.load(name, image_size=8, rehearse="2")
+    for splits, count in ((given, 180), (left_out, 90)):
+        assert isinstance(splits.train, data.StreamedImages)
+        assert splits.unknown is not None
+        halves = shares_by_hash(splits.unknown, 2)
+        assert sum(map(len, halves)) == len(splits.unknown) == count
+        batch = next(iter(splits.unknown.batches(4, torch.arange(4))))
+        assert batch.labels.tolist() == [splits.num_classes] * 4
+    assert left_out.class_names == ("0", "1", "3")
+    assert sorted(left_out.train.labels.unique().tolist()) == [0, 1, 2]
+    write_digits(tmp_path / "data", KNOWN, 0, 30)
+    before = data.num_training_images(f"folder:{tmp_path / 'data'}")
+    write_digits(tmp_path / "data" / "unknown", ("9",), 0, 60)
+    assert data.num_training_images(f"folder:{tmp_path / 'data'}") == before

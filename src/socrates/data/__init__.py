@@ -185,7 +185,7 @@ def num_training_images(name: str) -> int | None:
         return None
     place = Path(path).expanduser()
     try:
-        counts = list_folder(place).counts if kind == "folder" else npz_counts(place)
+        counts = folder_counts(place) if kind == "folder" else npz_counts(place)
         num_train = counts["train"]
     except Exception:
         # numpy raises zip, zlib and type errors alike; loading explains what is wrong
@@ -194,6 +194,17 @@ def num_training_images(name: str) -> int | None:
         if part not in counts:
             num_train -= int(fraction * num_train)
     return num_train
+
+
+def folder_counts(path: Path) -> dict[str, int]:
+    """Return the number of images of each part of a folder, without those of a class unknown."""
+    listing = list_folder(path)
+    counts = listing.counts
+    if UNKNOWN in listing.classes:
+        number = listing.classes.index(UNKNOWN)
+        for part, (_, labels) in listing.parts.items():
+            counts[part] -= int((labels == number).sum())
+    return counts
 
 
 def check_training_classes(splits: Splits, path: str) -> None:
