@@ -109,6 +109,8 @@ class Splits:
     class_names: tuple[str, ...]  # in the order of the labels
     image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
     preparation: Preparation | None = None  # of raw images, where they are images
+    # strangers, samples of none of the classes; their label is the number of classes
+    unknown: Split | None = None
 
     @property
     def num_classes(self) -> int:
@@ -123,9 +125,10 @@ class Splits:
             self._unmeasured(name, split)
             for name, split in (("val", self.val), ("test", self.test))
         )
+        strangers = "" if self.unknown is None else f", {len(self.unknown):,} strangers"
         return (
             f"{self.num_classes} classes ({some}), images of {shape} (channels, height, "
-            f"width): {counts}{gaps}"
+            f"width): {counts}{strangers}{gaps}"
         )
 
     def _unmeasured(self, name: str, split: Split) -> str:

@@ -60,7 +60,8 @@ class Train(Named, PlaceOptions):
     The same command continues a run that was stopped, and does nothing once it is finished.
     `socrates train folder:photos` chooses a model and a method, and says why. `socrates train
     DATASET MODEL METHOD --help` also shows the options of these three, such as --gamma of a method,
-    --width of a model, --image-size and --augment of a data set.
+    --width of a model, --image-size and --augment of a data set. --unknown FOLDER shows it images
+    of none of the classes, and --rehearse CLASS measures what it makes of a class left out.
 
     Example: socrates train folder:photos --backbone models/resnet50
     """

@@ -259,7 +259,8 @@ def options_class(part: str, name: str, taken: set[str]) -> type:
     from socrates.names import option_help
 
     package = packages()[part]
-    meanings = option_help(package.factory(name))
+    shared = getattr(package, "SHARED_OPTIONS", {})
+    meanings = {**shared, **option_help(package.factory(name))}
     options: list[tuple[str, Any, None]] = []
     for option, default in package.options(name).items():
         if option not in taken:

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 from socrates import metrics
 from socrates.arrays.entries import open_top
 from socrates.contracts import Split
+from socrates.engine.open_world import measure_strangers
 from socrates.engine.ranks import ALONE, Ranks
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
@@ -48,9 +50,11 @@ def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     """Return the metrics of val and test for each scaler and each reading of the unknown class.
 
     Scalers are fitted on val. The evaluation's `parameters[scaler]` are the single numbers that
-    were fitted, such as the temperature. By default the chosen epoch is evaluated.
+    were fitted, such as the temperature. By default the chosen epoch is evaluated. Where the run
+    keeps predictions for strangers, they are measured, too.
     """
-    return evaluate_fitted(run, epoch)[0]
+    evaluation = evaluate_fitted(run, epoch)[0]
+    return replace(evaluation, strangers=measure_strangers(run, evaluation.epoch))
 
 
 def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dict[str, Scaler]]:

@@ -14,6 +14,7 @@ from socrates.abstention.search import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
 from socrates.data.splits import stratified_subset
+from socrates.engine.divide import divided, keep_strangers
 from socrates.engine.strangers import fit_novelty, measure_split
 from socrates.experiment import Experiment
 from socrates.novelty import DEFAULT
@@ -81,18 +82,25 @@ def keep_model(
     )
     unknown = evaluation.unknown_class
     name = "none" if weights == "none" else novelty
-    score, novelty_words = fit_novelty(model, splits, name, unknown, weights)
-    words = {"scaler": scaler_words(choice), "novelty": novelty_words}
-    predictor = Predictor(model, about, scalers, seen_images(splits), score)
+    strangers = divided(experiment, splits)
+    fitted = fit_novelty(model, splits, name, unknown, weights, strangers.teach)
+    score = fitted.score
+    words = {"scaler": scaler_words(choice), "novelty": fitted.words}
+    seen = seen_images(splits)
+    if strangers.seen is not None:
+        seen = torch.cat([seen, strangers.seen])
+    predictor = Predictor(model, about, scalers, seen, score)
     file = predictor.save(
         run.directory / (SCALERS_FILE if weights == "none" else MODEL_FILE), weights=weights
     )
+    if weights == "half":
+        predictor = load(file, model=model)  # what is measured and certified is what was written
     if score is not None:
         keep_novelty(run, predictor, splits.test)
+    if strangers.measure is not None:
+        keep_strangers(run, predictor, strangers.measure)
     if reserved is None or experiment.certify is None:
         return words
-    if weights == "half":
-        predictor = load(file, model=model)  # what is certified is what was written
     try:
         logits, strangeness = measure_split(predictor.model, predictor.novelty, reserved)
         predictor.certify(

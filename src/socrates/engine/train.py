@@ -7,6 +7,7 @@ import contextlib
 import math
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, t
 from socrates.engine.keep import keep_model, reserve
 from socrates.engine.launch import launched
 from socrates.engine.lock import held
+from socrates.engine.open_world import measure_strangers
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.ranks import Ranks, devices_and_nodes, follows, unheard
 from socrates.engine.saving import Saving
@@ -307,6 +309,8 @@ def finish(
         reserved,
         options.novelty,
     )
+    if strangers := measure_strangers(run, chosen):
+        run.save_evaluation(replace(evaluation, strangers=strangers))
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
