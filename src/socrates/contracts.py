@@ -23,8 +23,9 @@ class Batch:
 
     A data set fills in the first three. The engine adds the rest in each step: `meta` for a method
     that asks for a `meta_share` of the training data, the head's learning rate in this step, and
-    `gather` in a run of several processes. There `inputs` are this process's part, while labels,
-    index and the outputs of the model are those of the whole batch.
+    `gather` in a run of several processes. There `inputs` are this process's part, the rows `part`
+    of the whole batch, while labels, index and the outputs of the model are those of the whole
+    batch.
     """
 
     inputs: Inputs
@@ -33,6 +34,7 @@ class Batch:
     meta: Batch | None = None
     learning_rate: float | None = None
     gather: Callable[[Tensor], Tensor] | None = None
+    part: slice = slice(None)
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -121,6 +121,14 @@ def check_gamma(gamma: float) -> float:
     return float(gamma)
 
 
+def check_setting(value: float, name: str, above: bool = False) -> float:
+    """Return a setting as a float, or raise if it is negative, endless or, for `above`, zero."""
+    if not is_number(value) or not 0 <= value < float("inf") or (above and value == 0):
+        expected = "above 0" if above else "at least 0"
+        raise ValueError(f"{name} must be a number {expected}, got {value!r}")
+    return float(value)
+
+
 def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueError:
     """Return the error for labels that are not all in 0..num_classes-1."""
     lowest = int(labels.min())
