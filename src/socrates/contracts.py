@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -34,7 +34,7 @@ class Batch:
     meta: Batch | None = None
     learning_rate: float | None = None
     gather: Callable[[Tensor], Tensor] | None = None
-    part: slice = slice(None)
+    part: slice = field(default_factory=lambda: slice(None))
 
     def __len__(self) -> int:
         return len(self.labels)
