@@ -4,6 +4,7 @@ An error says what was given, what was expected and what to do.
 """
 
 from numbers import Real
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -27,6 +28,11 @@ def at_least_single(logits: Tensor) -> Tensor:
     A loss computed in half precision has two or three digits.
     """
     return logits.float() if logits.itemsize < 4 else logits
+
+
+def vector_norm(rows: Tensor, order: float) -> Tensor:
+    """Return the norm of each row; its gradient is 0 for a row of zeros."""
+    return cast(Any, torch.linalg).vector_norm(rows, order, dim=1)
 
 
 def true_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:

@@ -6,7 +6,6 @@ LogitNorm by Wei et al. 2022.
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -17,6 +16,7 @@ from .inputs import (
     check_setting,
     is_number,
     true_class,
+    vector_norm,
 )
 from .stateless import StatelessLoss
 
@@ -71,8 +71,9 @@ def logit_norm_loss(logits: Tensor, labels: Tensor, temperature: float = 0.04) -
     temperature = check_setting(temperature, "temperature", above=True)
     z = at_least_single(logits)
     check_labels_in_range(z, labels, z.shape[1])
-    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True) + SMALLEST_NORM
-    return F.cross_entropy(z / norm / temperature, labels, reduction="none")
+    norm = vector_norm(z, 2.0)[:, None]
+    direction = z / (norm + SMALLEST_NORM)
+    return F.cross_entropy(direction / temperature, labels, reduction="none")
 
 
 def check_smoothing(smoothing: float) -> float:

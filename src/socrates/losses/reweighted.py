@@ -8,7 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .inputs import at_least_single, check_gamma, check_inputs, check_setting, true_class
+from .inputs import (
+    at_least_single,
+    check_gamma,
+    check_inputs,
+    check_setting,
+    true_class,
+    vector_norm,
+)
 from .stateless import StatelessLoss
 
 
@@ -54,7 +61,7 @@ def bsce_gra_loss(logits: Tensor, labels: Tensor, gamma: float = 1.0, norm: floa
     log_p_true = true_class(log_p, labels, log_p.shape[1])
     with torch.no_grad():
         error = log_p.exp().scatter(1, labels[:, None], torch.expm1(log_p_true)[:, None])
-        distance = torch.linalg.vector_norm(error, ord=norm, dim=1)
+        distance = vector_norm(error, norm)
     return -(distance**gamma) * log_p_true
 
 
