@@ -111,6 +111,13 @@ class Splits:
     class_names: tuple[str, ...]  # in the order of the labels
     image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
     preparation: Preparation | None = None  # of raw images, where they are images
+    # training data that are never trained on, and fit scaler and novelty instead of val
+    holdout: Split | None = None
+
+    @property
+    def fitting(self) -> Split:
+        """Return what fits scaler and novelty: the held-out training data, or else val."""
+        return self.val if self.holdout is None else self.holdout
 
     @property
     def num_classes(self) -> int:
@@ -121,6 +128,8 @@ class Splits:
         some = ", ".join(self.class_names[:4]) + (", ..." if self.num_classes > 4 else "")
         shape = "x".join(map(str, self.image_shape))
         counts = f"{len(self.train):,} train, {len(self.val):,} val, {len(self.test):,} test"
+        if self.holdout is not None:
+            counts += f", {len(self.holdout):,} held out"
         gaps = "".join(
             self._unmeasured(name, split)
             for name, split in (("val", self.val), ("test", self.test))

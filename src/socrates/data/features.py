@@ -158,7 +158,7 @@ def with_features(
 
 def with_images(splits: Splits) -> Splits:
     """Return splits of features with the images that these were computed of; others as they are."""
-    parts = {name: getattr(splits, name) for name in ("train", "val", "test")}
+    parts = {name: getattr(splits, name) for name in ("train", "val", "test", "holdout")}
     images = {
         name: part.images
         for name, part in parts.items()

@@ -138,7 +138,8 @@ def seen_images(splits: Splits) -> Tensor:
     These are the images that train a model, choose its epoch or fit its scaler.
     """
     splits = with_images(splits)
-    parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
+    seen = (splits.train, splits.val, splits.holdout)
+    parts = [part for part in seen if isinstance(part, ResidentImages)]
     pictures = [thumbnails(_seen_part(part)) for part in parts]
     return torch.cat([thumbnails(torch.zeros(0, 1, 1, 1)), *pictures])
 

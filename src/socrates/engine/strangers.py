@@ -42,7 +42,7 @@ class FittedNovelty(NamedTuple):
 def fit_novelty(
     model: nn.Module, splits: Splits, name: str, unknown_class: bool, weights: Weights = "full"
 ) -> FittedNovelty:
-    """Return the novelty score of that name, fitted on training and validation data.
+    """Return the novelty score of that name, fitted on training and held-out data.
 
     A model that lacks what the score needs gets the energy of its logits. Where nothing can be
     fitted there is no score.
@@ -53,7 +53,8 @@ def fit_novelty(
     score = create("energy" if lacks else name)
     try:
         train = samples_of(model, splits.train, score.needs_features, "training")
-        val = samples_of(model, splits.val, score.needs_features, "validation")
+        kind = "validation" if splits.holdout is None else "held-out"
+        val = samples_of(model, splits.fitting, score.needs_features, kind)
         limit = bytes_of(model, weights) // BANK_SHARE
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
