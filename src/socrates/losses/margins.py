@@ -31,6 +31,7 @@ def label_smoothing_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.1)
     `nn.CrossEntropyLoss`. For a training loop, `FocalLoss(gamma=0, label_smoothing=0.1)` has it
     with every option.
 
+    >>> import torch
     >>> label_smoothing_loss(torch.zeros(1, 2), torch.tensor([0]))
     tensor([0.6931])
     """
@@ -47,6 +48,7 @@ def mbls_loss(logits: Tensor, labels: Tensor, margin: float = 10.0, weight: floa
     Logits z may be apart by the margin at no cost. With margin 0 it is a label smoothing by the
     distance of all logits to the largest.
 
+    >>> import torch
     >>> mbls_loss(torch.tensor([[20.0, 0.0]]), torch.tensor([0]))
     tensor([0.5000])
     """
@@ -64,6 +66,7 @@ def logit_norm_loss(logits: Tensor, labels: Tensor, temperature: float = 0.04) -
     The loss does not see the norm |z| of the logits, and so does not train it. The model's
     softmax, which reads the logits as they are, has a confidence that only a scaler can set right.
 
+    >>> import torch
     >>> logit_norm_loss(torch.tensor([[3.0, 0.0]]), torch.tensor([0]), temperature=1.0)
     tensor([0.3133])
     """
@@ -89,6 +92,7 @@ class MbLSLoss(StatelessLoss):
     `margin_weight` is the weight of the margin term; `weight` is that of the classes, see
     `LossModule`. An index is ignored.
 
+    >>> import torch
     >>> MbLSLoss()(torch.tensor([[20.0, 0.0]]), torch.tensor([0]))
     tensor(0.5000)
     """
@@ -108,6 +112,7 @@ class LogitNormLoss(StatelessLoss):
 
     See `LossModule`.
 
+    >>> import torch
     >>> LogitNormLoss(temperature=1.0)(torch.tensor([[3.0, 0.0]]), torch.tensor([0]))
     tensor(0.3133)
     """
