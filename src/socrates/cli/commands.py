@@ -207,7 +207,7 @@ class Predict(ModelOptions):
     calibrate: OptionalPath = None
     # Probability, over the labeled images, that the certificate does not hold.
     delta: float = 0.1
-    # Decline images that look stranger than this share of the known validation images; 1 declines
+    # Decline images that look stranger than this share of the known held-out images; 1 declines
     # none. Without it: the limit of the model, usually 0.95.
     strange: OptionalFloat = None
     batch_size: int = 256  # Number of images at a time.

@@ -162,7 +162,8 @@ def with_features(
 
 def with_images(splits: Splits) -> Splits:
     """Return splits of features with the images that these were computed of; others as they are."""
-    parts = {name: getattr(splits, name) for name in ("train", "val", "test", "unknown")}
+    names = ("train", "val", "test", "unknown", "holdout")
+    parts = {name: getattr(splits, name) for name in names}
     images = {
         name: part.images
         for name, part in parts.items()

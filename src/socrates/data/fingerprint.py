@@ -139,7 +139,8 @@ def seen_images(splits: Splits) -> Tensor:
 
     These are the images that train a model, choose its epoch or fit its scaler.
     """
-    return torch.cat([thumbnails_of(splits.train), thumbnails_of(splits.val)])
+    seen = (splits.train, splits.val, splits.holdout)
+    return torch.cat([thumbnails_of(part) for part in seen if part is not None])
 
 
 def thumbnails_of(part: Split) -> Tensor:

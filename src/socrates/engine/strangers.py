@@ -47,7 +47,7 @@ def fit_novelty(
     weights: Weights = "full",
     strangers: Split | None = None,
 ) -> FittedNovelty:
-    """Return the novelty score of that name, fitted on training and validation data.
+    """Return the novelty score of that name, fitted on training and held-out data.
 
     A model that lacks what the score needs gets the energy of its logits. Where nothing can be
     fitted there is no score. With strangers, its votes are weighted by them.
@@ -58,7 +58,8 @@ def fit_novelty(
     score = create("energy" if lacks else name)
     try:
         train = samples_of(model, splits.train, score.needs_features, "training")
-        val = samples_of(model, splits.val, score.needs_features, "validation")
+        kind = "validation" if splits.holdout is None else "held-out"
+        val = samples_of(model, splits.fitting, score.needs_features, kind)
         limit = bytes_of(model, weights) // BANK_SHARE
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -185,7 +185,7 @@ def card_text(
     if about.scaler != "none":
         module = predictor.scalers[about.scaler]
         title = SCALERS[about.scaler].title
-        scaler = f"{as_text(title)}, {as_text(module)}, fitted on validation data"
+        scaler = f"{as_text(title)}, {as_text(module)}, fitted on held-out data"
     certificate = NO_PROMISE
     if about.certificate:
         certificate = as_text(about.certificate)
@@ -206,7 +206,7 @@ def card_text(
         f"- Scaler: {scaler}",
         *reading,
         f"- Certificate: {certificate}",
-        f"- Novelty, the share of known validation images that look less strange: "
+        f"- Novelty, the share of known held-out images that look less strange: "
         f"{as_text(in_words(predictor.novelty, about.strange))}",
         "\n## What it was trained on\n",
         *(f"- {as_text(key)}: {as_code(value)}" for key, value in about.facts.items()),
