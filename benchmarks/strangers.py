@@ -191,11 +191,12 @@ def measured(name: str, setting: Setting, method: str, seed: int) -> Record:
     fitted = {each: create(each).fit(*samples, unknown_class=unknown) for each in names}
     # Higher means more familiar.
     known_scores = {each: -score.scores(*test, raw=True) for each, score in fitted.items()}
-    known_scores[CONFIDENCE] = answers.confidence
+    known_scores[CONFIDENCE] = torch.as_tensor(answers.confidence)
     for stranger, inputs in world.strangers.items():
         strange = outputs(model, inputs)
         scores = {each: -score.scores(*strange, raw=True) for each, score in fitted.items()}
-        scores[CONFIDENCE] = predict(scaler.transform(strange[1]), reading).confidence
+        confidence = predict(scaler.transform(strange[1]), reading).confidence
+        scores[CONFIDENCE] = torch.as_tensor(confidence)
         record["strangers"][stranger] = {
             each: {
                 "auroc": 100 * auroc(known_scores[each], scores[each]),
@@ -363,7 +364,7 @@ def written(page: str, parts: dict[str, str]) -> str:
 
 def main() -> None:
     """Train what is missing, and print or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name in ("--data", "--photos", "--texts", "--clinc"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--out", type=Path, default=Path("runs/strangers"))
