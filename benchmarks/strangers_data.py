@@ -65,7 +65,7 @@ def clothes(seed: int, data: Path) -> World:
     splits = load("fashion_mnist", data)
     images, labels = rows_of(splits.train)
     test_images, test_labels = rows_of(splits.test)
-    known, others = seven_of_ten(seed)
+    known, _ = seven_of_ten(seed)
     train, val, _ = split_rows(labels, known, CLOTHES, seed)
     is_known = torch.isin(test_labels, known)
     numbers, _ = rows_of(load("mnist", data).test)
@@ -95,7 +95,7 @@ def photographs(seed: int, data: Path, backbone: Path, cache: Path) -> World:
     pool, test_pool = cifar10_pools(data)
     rows = embedded("cifar10-train", lambda: pool[0])
     test_rows = embedded("cifar10-test", lambda: test_pool[0])
-    known, others = seven_of_ten(seed)
+    known, _ = seven_of_ten(seed)
     train, val, _ = split_rows(pool[1], known, PHOTOGRAPHS, seed)
     is_known = torch.isin(test_pool[1], known)
     far = {
@@ -103,7 +103,6 @@ def photographs(seed: int, data: Path, backbone: Path, cache: Path) -> World:
         "SVHN": embedded("svhn", lambda: first_rows(load("svhn", data).test)),
         "Food-101": embedded("food101", lambda: food(data)),
     }
-    del others
     return World(
         take(rows, pool[1], train, known),
         take(rows, pool[1], val, known),
@@ -193,7 +192,7 @@ def first_rows(split: Any) -> Tensor:
 
 
 def cifar10_pools(data: Path) -> tuple[Rows, Rows]:
-    """Return the training and test images of CIFAR-10 that are embedded: the first of each class."""
+    """Return the first training and test images of each class of CIFAR-10."""
     splits = load("cifar10", data, augment=False)
     per_class = (PHOTOGRAPHS["train"] + PHOTOGRAPHS["val"], PHOTOGRAPHS["test"])
     pools: list[Rows] = []
