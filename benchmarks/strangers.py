@@ -353,12 +353,12 @@ def written(page: str, parts: dict[str, str]) -> str:
     """Return the page with its parts replaced."""
     for name, content in parts.items():
         begin = f"<!-- {name}: begin -->\n"
-        end = f"\n<!-- {name}: end -->"
+        end = f"<!-- {name}: end -->"
         head, _, rest = page.partition(begin)
-        _, _, tail = rest.partition(end)
-        if not tail:
+        _, found, tail = rest.partition(end)
+        if not found:
             raise SystemExit(f"docs/strangers.md has no place for {name}")
-        page = head + begin + content + end + tail
+        page = f"{head}{begin}{content}\n{end}{tail}"
     return page
 
 
