@@ -297,7 +297,14 @@ ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
         ("ada_ece", expected(BY_SETTING, metrics=["ada_ece"])),
         ("cw_ece", expected(BY_SETTING, metrics=["cw_ece"])),
         ("constant", expected(BY_SETTING, ["svhn-vgg16"], ["ccl_sc"])),
-        ("some_constant", expected(BY_SETTING, ["svhn-vgg16"], ["focal", "flsd", "ce_dece"])),
+        (
+            "some_constant",
+            expected(BY_SETTING, ["svhn-vgg16"], ["focal", "flsd", "ce_dece"])
+            | expected(["posthoc"], ["food101-resnet34"], ["ce+matrix"])
+            | expected(["posthoc"], ["cifar100-vgg16", "cifar100-vit"], ["socrates+matrix"])
+            | expected(["posthoc"], ["cifar100-resnet110", "cifar100-vit_transfer"], ["ce+matrix"]),
+        ),
+        ("four_seeds", expected(["posthoc"], columns=SCALED)),
         ("collapsed", expected(BY_SETTING, ["food101-resnet34"], ["sat"])),
         ("sat_run", expected(ABLATIONS, columns=["socrates:no-focal-no-beta"])),
         ("focal_run", expected(ABLATIONS, columns=["socrates:no-target"])),
