@@ -190,6 +190,15 @@ def test_columns_shared_by_two_studies_agree(one, other, epoch, metric):
     assert same((one[0], epoch, one[1], metric), (other[0], epoch, other[1], metric))
 
 
+def test_deviations_that_the_ablations_leave_out_exceed_what_their_captions_say():
+    cells = {
+        metric: [find("gamma", epoch, 2, metric) for epoch in EPOCHS] for metric in METRICS[:2]
+    }
+    deviations = sorted(cell.std for cell in cells["ece"] if cell.std > 0.2)
+    assert deviations == [0.21, 0.42, 0.44, 0.54, 0.81, 0.99, 1.15]
+    assert [cell.std for cell in cells["acc"] if cell.std > 2] == [2.01]
+
+
 @pytest.mark.parametrize("cell", [cell for cell in table("test") if cell.column == "socrates"])
 def test_unscaled_socrates_is_that_of_the_test_table(cell):
     assert same(("test", *cell), ("posthoc", *cell))
