@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from gradient_lengths import P_UNKNOWN, is_longer, largest_p_true, markdown
 
+from gradient_lengths import P_UNKNOWN, is_longer, largest_p_true, markdown
 from socrates.losses import socrates_loss
 
 THRESHOLDS = {1.0: 0.3679, 2.0: 0.2976, 3.0: 0.2526, 4.0: 0.2207}
