@@ -167,7 +167,7 @@ def _quick_evaluation(run: Run, unknown: bool) -> Evaluation:
 
 
 def _metrics(predictions: Any, reading: str, factor: float) -> dict[str, float]:
-    logits, labels, num_classes = predictions
+    logits, labels, num_classes, _ = predictions
     logits = logits[:, :num_classes] if reading == "renormalize" else logits
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)

@@ -75,7 +75,7 @@ def test_a_run_leaves_everything_the_paper_plots(finished):
     assert wanted <= set(records[-1].values)
     assert records[-1].value("train_loss") < records[0].value("train_loss")
     assert finished.kept_epochs() == [2, 4]
-    logits, labels, num_classes = finished.predictions("test", 4)
+    logits, labels, num_classes, _ = finished.predictions("test", 4)
     assert logits.shape == (len(labels), 11)
     assert num_classes == 10
 
@@ -87,7 +87,7 @@ def test_evaluation_has_every_scaler_split_and_reading(finished):
         assert set(splits) == {"val", "test"}
         assert set(splits["test"]) == {"answer", "abstain", "renormalize", "spread"}
     values = evaluation.values("none", "test", "answer")
-    logits, labels, _ = finished.predictions("test", 4)
+    logits, labels, *_ = finished.predictions("test", 4)
     assert values["accuracy"] == pytest.approx(float((logits.argmax(1) == labels).mean()))
     before = evaluation.value("none", "val", "answer", "nll")
     assert evaluation.value("temperature", "val", "answer", "nll") <= before + 1e-9

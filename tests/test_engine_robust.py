@@ -508,7 +508,7 @@ def test_an_evaluation_of_another_epoch_stands_beside(tmp_path, capsys):
     assert (run.directory / "evaluation.json").read_bytes() == before
     assert json.loads((run.directory / "evaluation-0002.json").read_text())["epoch"] == 2
     temperature = run.evaluation().parameters["temperature"]["temperature"]
-    logits, labels, _ = run.predictions("val", 4)
+    logits, labels, *_ = run.predictions("val", 4)
     scaled = torch.nn.functional.cross_entropy(
         torch.tensor(logits) / temperature, torch.tensor(labels).long()
     )

@@ -69,7 +69,7 @@ def test_a_model_without_unknown_class_has_one_reading(tmp_path):
 
 def test_predictions_are_those_of_the_evaluation(tmp_path):
     run = read_run(make_run(tmp_path, experiment("socrates"), num_classes=5, num_test=40))
-    logits, labels_, num_classes = run.predictions("test")
+    logits, labels_, num_classes, _ = run.predictions("test")
     assert (logits.shape, labels_.shape, num_classes) == ((40, 6), (40,), 5)
     assert run.evaluation.value("none", "test", "answer", "accuracy") == pytest.approx(
         (logits.argmax(axis=1) == labels_).mean()
