@@ -309,6 +309,8 @@ def finish(
     )
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
+    if pretrained := getattr(state.model, "pretrained_weights", ""):
+        kept = {**kept, "pretrained_weights": pretrained}
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
 
 
