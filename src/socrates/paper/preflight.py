@@ -7,13 +7,13 @@ import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from .. import data, models
 from ..engine.studies.forecast import workload_of
 from ..experiment import Experiment
-from ..predictor import Weights
 
+KeepWeights = Literal["full", "half", "none"]
 PRETRAINED = ("vit_transfer",)  # models that need a package and its weights
 
 
@@ -31,7 +31,7 @@ def check_plan(
     runs: Sequence[Experiment],
     folder: Path,
     data_root: Path | None = None,
-    keep_weights: Weights = "none",
+    keep_weights: KeepWeights = "none",
 ) -> list[PlanCheck]:
     """Look at every data set, pretrained model and the disk that runs need.
 
@@ -67,7 +67,7 @@ def _problem(look: Callable[[], object]) -> str:
 
 
 def disk_check(
-    runs: Sequence[Experiment], folder: Path, keep_weights: Weights = "none"
+    runs: Sequence[Experiment], folder: Path, keep_weights: KeepWeights = "none"
 ) -> PlanCheck:
     """Compare the free space with what the runs keep, and with the largest checkpoint."""
     workloads = [workload_of(run) for run in runs]

@@ -10,11 +10,10 @@ from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check_parts
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment, directory_name
-from ..predictor import Weights
 from ..records import finished_run
 from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
-from .preflight import PlanCheck, check_plan, refuse_problems
+from .preflight import KeepWeights, PlanCheck, check_plan, refuse_problems
 from .recipe_data import WantedRuns
 from .recipes import Recipe, find_recipes, write_recipes
 from .scales import USUAL_PRECISION, LaptopScale, PaperScale
@@ -50,7 +49,7 @@ class Plan:
         return list(dict.fromkeys(run for runs in columns for run in runs))
 
     def checks(
-        self, data_root: Path | None = None, keep_weights: Weights = "none", **_: Any
+        self, data_root: Path | None = None, keep_weights: KeepWeights = "none", **_: Any
     ) -> list[PlanCheck]:
         """Look at everything that the runs need that are not finished yet."""
         runs = self.folder / "runs"
