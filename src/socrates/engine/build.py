@@ -197,8 +197,9 @@ def make_optimizer(model: nn.Module, settings: Optimization) -> torch.optim.SGD:
 def set_rate(optimizer: torch.optim.Optimizer, epoch: float, settings: Optimization) -> float:
     """Set the learning rate of every group after this many epochs; return the head's."""
     rate = learning_rate(epoch, settings)
+    joined = 0 < settings.backbone_joins <= epoch
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["factor"]
+        group["lr"] = rate if joined else rate * group["factor"]
     return rate
 
 
