@@ -11,11 +11,11 @@ from data_files import OFFICIAL_COUNTS, cifar10_files, write
 
 from socrates.data.download import nothing_downloaded
 from socrates.engine import build, switches
+from socrates.engine.studies.preflight import PlanCheck, check_plan, disk_check, refuse_problems
 from socrates.engine.studies.runs import StudyError
 from socrates.experiment import Part
 from socrates.paper import reproduce as reproduction
 from socrates.paper.grid import final_experiment
-from socrates.paper.preflight import PlanCheck, check_plan, disk_check, refuse_problems
 from socrates.paper.reproduce import plan
 from socrates.paper.scales import LaptopScale, PaperScale
 

@@ -297,6 +297,7 @@ def expected(names, rows=None, columns=None, metrics=None):
 
 
 SCALED = [cell.column for cell in table("posthoc") if "+" in cell.column]
+CONTRASTED = ("food101-resnet34", "cifar100-vit", "cifar100-vit_transfer")
 ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
 
 
@@ -326,6 +327,11 @@ ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
         ("backbone_rate", expected(BY_SETTING, ["cifar100-vit_transfer"])),
         ("ce_dece", expected(BY_SETTING, columns=["ce_dece"])),
         ("queues", expected(BY_SETTING, columns=["ccl_sc"])),
+        (
+            "contrasted",
+            expected(BY_SETTING, CONTRASTED, ["ccl_sc"])
+            | expected(["hyperparameters"], CONTRASTED, ["ccl_sc"], ["Mdim"]),
+        ),
         (
             "temperature",
             expected(BY_SETTING, columns=["ccl_sc"])

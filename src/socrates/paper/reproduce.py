@@ -8,12 +8,12 @@ from typing import Any, Literal
 from .. import pareto
 from ..engine.events import Tell, to_nobody
 from ..engine.studies.candidates import check_parts
+from ..engine.studies.preflight import KeepWeights, PlanCheck, check_plan, refuse_problems
 from ..engine.studies.runs import StudyError, run_all
 from ..experiment import Experiment, directory_name
 from ..records import finished_run
 from ..report.figures.compose import USUAL_WIDTH, Width
 from ..report.write import NOTE
-from .preflight import KeepWeights, PlanCheck, check_plan, refuse_problems
 from .recipe_data import WantedRuns
 from .recipes import Recipe, find_recipes, write_recipes
 from .scales import USUAL_PRECISION, LaptopScale, PaperScale

@@ -1,4 +1,4 @@
-"""What a plan of the paper needs, looked at before its first run: data, packages, weights, disk.
+"""What a plan of many runs needs, looked at before its first run: data, packages, weights, disk.
 
 A missing checkpoint of the last setting would otherwise show after weeks.
 """
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .. import data, models
-from ..engine.studies.forecast import workload_of
-from ..experiment import Experiment
+from socrates import data, models
+from socrates.engine.studies.forecast import workload_of
+from socrates.experiment import Experiment
 
 KeepWeights = Literal["full", "half", "none"]
 PRETRAINED = ("vit_transfer",)  # models that need a package and its weights
