@@ -413,15 +413,17 @@ def test_no_name_is_a_formula_in_predictions(tmp_path):
     row = dict(
         zip(
             columns(predictor),
-            ("@evil.png", "=cmd|' /C calc'!A0", 0.5, None, True, None, -0.5, 0.5),
+            ("@evil.png", "=cmd|' /C calc'!A0", 0.5, None, None, True, None, -0.5, 0.5),
             strict=True,
         )
     )
     with writing(tmp_path / "a.csv", predictor) as write:
         write([row])
     head, line = (tmp_path / "a.csv").read_text().splitlines()
-    assert head == "path,predicted,confidence,unknown,answered,error,'=cmd|' /C calc'!A0,dog"
-    assert line == "'@evil.png,'=cmd|' /C calc'!A0,0.5,,True,,-0.5,0.5"
+    assert (
+        head == "path,predicted,confidence,unknown,novelty,answered,error,'=cmd|' /C calc'!A0,dog"
+    )
+    assert line == "'@evil.png,'=cmd|' /C calc'!A0,0.5,,,True,,-0.5,0.5"
 
 
 def test_no_name_gives_commands_to_the_terminal(capsys):

@@ -108,13 +108,14 @@ def tuned() -> Tuned:
 
 
 def predicted() -> Table:
-    about = SimpleNamespace(unknown_class=True)
+    about = SimpleNamespace(unknown_class=True, strange=0.95)
     row = {
         "path": "photographs/of-the-holidays/IMG_20260112_131415_edited.jpeg",
         "predicted": "golden_retriever",
     }
-    row |= {"confidence": 0.731, "unknown": 0.021, "answered": True}
-    return use.table([row], SimpleNamespace(about=about, certificate=None))  # type: ignore[arg-type]
+    row |= {"confidence": 0.731, "unknown": 0.021, "novelty": 0.12, "answered": True}
+    predictor = SimpleNamespace(about=about, certificate=None, novelty=object())
+    return use.table([row], predictor)  # type: ignore[arg-type]
 
 
 def shown_at(width: int, table) -> list[str]:

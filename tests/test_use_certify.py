@@ -151,7 +151,7 @@ def test_a_doubtful_answer_names_the_two_leading_classes() -> None:
         about=about, certificate=certificate, classes=("car", "cat", "path")
     )
     names = [*ROW, "class car", "class cat", "class path"]
-    values = ["new/1.png", "cat", 0.5, None, False, None, 0.4, 0.5, 0.1]
+    values = ["new/1.png", "cat", 0.5, None, None, False, None, 0.4, 0.5, 0.1]
     assert in_doubt(dict(zip(names, values, strict=True)), predictor) == (
         "I do not know: cat or car?"
     )
