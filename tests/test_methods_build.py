@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import pytest
 import torch
@@ -57,6 +58,15 @@ NOT_CALLABLE = 3
         ("flsd", {"gamma": -1.0}, "gamma .*got -1.0"),
         ("gamblers", {"reward": 0.5}, "reward must be at least 1"),
         ("ce_dece", {"weight": -1.0}, "weight .*got -1.0"),
+        ("label_smoothing", {"smoothing": 2.0}, "smoothing .*got 2.0"),
+        ("mbls", {"margin": -1.0}, "margin .*got -1.0"),
+        ("mdca", {"weight": -1.0}, "weight .*got -1.0"),
+        ("dual_focal", {"gamma": -1.0}, "gamma .*got -1.0"),
+        ("bsce_gra", {"norm": 0.0}, "norm .*got 0.0"),
+        ("logit_norm", {"temperature": 0.0}, "temperature .*above 0, got 0.0"),
+        ("crl", {"weight": -1.0}, "weight .*got -1.0"),
+        ("regmixup", {"mixup_alpha": 0.0}, "mixup_alpha .*above 0, got 0.0"),
+        ("beta_penalty", {"weight": "much"}, "weight .*got 'much'"),
         ("mc", {"meta_rate": 0.0}, "rates above 0.*meta_rate=0.0"),
         ("mc", {"virtual_rate": 0.0}, "rates above 0.*virtual_rate=0.0"),
         ("mc", {"virtual_rate": "fast"}, "rates above 0.*virtual_rate=fast"),
@@ -161,6 +171,25 @@ def run(method, epoch, num_outputs=4):
             lambda logits, labels: losses.gamblers_loss(logits, labels, 1.5),
         ),
         ("ce_dece", {"weight": 3.0}, lambda z, y: F.cross_entropy(z, y) + 3.0 * losses.dece(z, y)),
+        (
+            "label_smoothing",
+            {"smoothing": 0.3},
+            partial(losses.label_smoothing_loss, smoothing=0.3),
+        ),
+        ("mbls", {"margin": 1.0, "weight": 2.0}, partial(losses.mbls_loss, margin=1.0, weight=2.0)),
+        ("mdca", {"gamma": 3.0, "weight": 2.0}, partial(losses.mdca_loss, gamma=3.0, weight=2.0)),
+        ("dual_focal", {"gamma": 3.0}, partial(losses.dual_focal_loss, gamma=3.0)),
+        (
+            "bsce_gra",
+            {"gamma": 3.0, "norm": 2.0},
+            partial(losses.bsce_gra_loss, gamma=3.0, norm=2.0),
+        ),
+        ("logit_norm", {"temperature": 0.5}, partial(losses.logit_norm_loss, temperature=0.5)),
+        (
+            "beta_penalty",
+            {"gamma": 1.0, "weight": 2.0},
+            partial(losses.beta_penalty_loss, gamma=1.0, weight=2.0),
+        ),
     ],
 )
 def test_methods_without_state_train_on_the_mean_of_their_loss(name, options, function):

@@ -13,6 +13,7 @@ OPTIONS = {
     "ccl_sc": {"start_epoch": 5, "queue_size": 60},
     "sat": {"start_epoch": 5},
     "gamblers": {"start_epoch": 5},
+    "logit_norm": {"temperature": 0.3},  # of networks without batch norm and weight decay
 }
 NUM_TRAIN, EPOCHS, BATCH = 300, 25, 50
 

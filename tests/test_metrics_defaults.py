@@ -19,6 +19,7 @@ from socrates.metrics import (
     reliability,
     sets,
     smooth_ece,
+    unknown_answered,
     worst_classes,
     worst_groups,
 )
@@ -52,6 +53,10 @@ DEFAULTS = {
     "Metric.measure": (of_rows(METRICS["ece"].measure), {"num_bins": 15}),
     "meter": (meter, {"num_bins": 15}),
     "fpr_at_tpr": (lambda **options: fpr_at_tpr(KNOWN, UNKNOWN, **options), {"tpr": 0.95}),
+    "unknown_answered": (
+        lambda **options: unknown_answered(KNOWN, [True] * len(KNOWN), UNKNOWN, **options),
+        {"kept": 0.9},
+    ),
     "worst_classes": (of_rows(worst_classes), {"level": 0.95}),
     "worst_groups": (
         lambda **options: worst_groups(PROBS, LABELS, groups=LABELS, **options),

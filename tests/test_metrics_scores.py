@@ -26,6 +26,7 @@ from socrates.metrics import (
     nll,
     predict,
     risk_coverage,
+    unknown_answered,
 )
 
 scores = st.lists(st.integers(-3, 6).map(float), min_size=1, max_size=30)
@@ -227,6 +228,30 @@ def test_ood_scores_by_hand():
     assert aupr(np.array([0.5]), [0.9]) == 0.5
     assert fpr_at_tpr([0.9, 0.8, 0.7, 0.1], [0.75, 0.2], tpr=0.75) == 0.5
     assert fpr_at_tpr([0.9, 0.8, 0.7, 0.1], [0.75, 0.2], tpr=0.5) == 0.0
+
+
+def test_strangers_that_are_answered_by_hand():
+    known = [0.9, 0.8, 0.7, 0.1, 0.95]
+    correct = [True, True, True, True, False]  # the wrong answer does not move the threshold
+    assert unknown_answered(known, correct, [0.75, 0.2, 0.05], kept=0.75) == pytest.approx(1 / 3)
+    assert unknown_answered(known, correct, [0.75, 0.2, 0.05], kept=1.0) == pytest.approx(2 / 3)
+    weights = [1, 0, 1, 0, 5], [0, 1, 1]
+    value = unknown_answered(known, correct, [0.75, 0.2, 0.8], kept=1.0, sample_weight=weights)
+    assert value == 0.5
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1), scores)
+@settings(max_examples=100, deadline=None)
+def test_strangers_that_are_answered_keep_the_right_answers(rows, unknown):
+    known, correct = zip(*rows, strict=True)
+    if not any(correct):
+        with pytest.raises(ValueError, match="no answer is correct"):
+            unknown_answered(known, correct, unknown)
+        return
+    right = np.array(known)[np.array(correct)]
+    kept = [threshold for threshold in right if np.mean(right >= threshold) >= 0.9]
+    expected = np.mean(np.array(unknown) >= max(kept))
+    assert unknown_answered(known, correct, unknown) == pytest.approx(expected)
 
 
 def test_fpr_at_a_share_that_rounds():

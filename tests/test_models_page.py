@@ -139,7 +139,7 @@ def test_the_program_needs_onnxruntime_and_pillow_alone(place: Path) -> None:
     rows = [row.split(",") for row in (place / "predictions.csv").read_text().splitlines()[1:]]
     assert len(told) == len(rows) == len(files) > 40
     for line, (path, predicted, confidence, *_) in zip(told, sorted(rows), strict=True):
-        *_, name, share = line.split(" ")
+        *_, name, share, _ = line.split(" ")
         assert line.startswith(path)
         assert name == predicted
         assert float(share) == pytest.approx(float(confidence), abs=0.001), path

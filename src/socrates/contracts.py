@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -23,8 +23,9 @@ class Batch:
 
     A data set fills in the first three. The engine adds the rest in each step: `meta` for a method
     that asks for a `meta_share` of the training data, the head's learning rate in this step, and
-    `gather` in a run of several processes. There `inputs` are this process's part, while labels,
-    index and the outputs of the model are those of the whole batch.
+    `gather` in a run of several processes. There `inputs` are this process's part, the rows `part`
+    of the whole batch, while labels, index and the outputs of the model are those of the whole
+    batch.
     """
 
     inputs: Inputs
@@ -33,6 +34,7 @@ class Batch:
     meta: Batch | None = None
     learning_rate: float | None = None
     gather: Callable[[Tensor], Tensor] | None = None
+    part: slice = field(default_factory=lambda: slice(None))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -109,6 +111,15 @@ class Splits:
     class_names: tuple[str, ...]  # in the order of the labels
     image_shape: tuple[int, int, int]  # of what the model sees: channels, height, width
     preparation: Preparation | None = None  # of raw images, where they are images
+    # strangers, samples of none of the classes; their label is the number of classes
+    unknown: Split | None = None
+    # training data that are never trained on, and fit scaler and novelty instead of val
+    holdout: Split | None = None
+
+    @property
+    def fitting(self) -> Split:
+        """Return what fits scaler and novelty: the held-out training data, or else val."""
+        return self.val if self.holdout is None else self.holdout
 
     @property
     def num_classes(self) -> int:
@@ -119,13 +130,16 @@ class Splits:
         some = ", ".join(self.class_names[:4]) + (", ..." if self.num_classes > 4 else "")
         shape = "x".join(map(str, self.image_shape))
         counts = f"{len(self.train):,} train, {len(self.val):,} val, {len(self.test):,} test"
+        if self.holdout is not None:
+            counts += f", {len(self.holdout):,} held out"
         gaps = "".join(
             self._unmeasured(name, split)
             for name, split in (("val", self.val), ("test", self.test))
         )
+        strangers = "" if self.unknown is None else f", {len(self.unknown):,} strangers"
         return (
             f"{self.num_classes} classes ({some}), images of {shape} (channels, height, "
-            f"width): {counts}{gaps}"
+            f"width): {counts}{strangers}{gaps}"
         )
 
     def _unmeasured(self, name: str, split: Split) -> str:

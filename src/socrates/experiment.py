@@ -57,6 +57,7 @@ CHOICES: dict[str, tuple[str, int]] = {
     "ece": ("val_ece", 1),
     "accuracy": ("val_accuracy", -1),
 }
+MOST_HELD_OUT = 0.5
 # bytes of a directory's name before seed and digest: file systems refuse more than 255
 LONGEST_NAME = 200
 
@@ -118,6 +119,8 @@ class Experiment:
     # the risk for which validation data are held back, to certify a threshold
     certify: float | None = None
     start: str = ""  # the hash of the weights that training starts from, if not from scratch
+    # share of the training data that is never trained on, and fits scaler and novelty
+    holdout: float = 0.0
 
     # Whether `resolve` made it. A copy that `replace` varied is not resolved.
     is_resolved: ClassVar[bool] = False
@@ -135,6 +138,11 @@ class Experiment:
         if self.certify is not None and not 0 < check_finite("certify", self.certify) < 1:
             raise ValueError(
                 f"certify must be a share of wrong answers between 0 and 1, got {self.certify}"
+            )
+        if not 0 <= check_finite("holdout", self.holdout) <= MOST_HELD_OUT:
+            raise ValueError(
+                f"holdout must be a share of the training data from 0 to {MOST_HELD_OUT}, "
+                f"got {self.holdout}"
             )
         for part in (self.dataset, self.model, self.method):
             for key, value in part.options:
@@ -191,6 +199,7 @@ class Experiment:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Experiment:
         """Return the experiment that `to_json` wrote; name what is missing or unknown."""
+        plain = {"holdout": 0.0, **plain}  # a field that the first runs of this format lack
         _check_fields("an experiment", cls, plain)
         settings = {**LATER_FIELDS, **plain["optimization"]}
         _check_fields("its optimization", Optimization, settings)

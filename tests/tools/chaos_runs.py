@@ -48,7 +48,7 @@ def warm_up() -> None:
         del scalers[name]
     loaded, load = {}, ENGINE.load_data
 
-    def once(experiment: Experiment, root: Path | None) -> Any:
+    def once(experiment: Experiment, root: Path | None, *_: Any) -> Any:
         key = (experiment.dataset, experiment.num_train)
         if key not in loaded:
             loaded[key] = load(experiment, root)

@@ -191,8 +191,13 @@ def certificate_words(judged: Judgement) -> str:
     return (
         f"If at most {100 * certificate.risk:g}% of the answers may be wrong, answer where the "
         f"confidence is at least {certificate.threshold:.3f}: {share(certificate.coverage)} of the "
-        f"rows, certified with probability {1 - certificate.delta:g} for data like these."
+        f"rows, certified with probability {1 - certificate.delta:g} for {world_of(judged)}."
     )
+
+
+def world_of(judged: Judgement) -> str:
+    """Return the data for which a certificate of a file holds; strangers are not among them."""
+    return "data of known classes, without strangers" if judged.strangers else "data like these"
 
 
 def share(value: float) -> str:

@@ -69,6 +69,7 @@ class Judgement:
     recalibrated: Recalibration
     worst: tuple[GroupGap, ...]
     groups: Mapping[str, tuple[GroupGap, ...]]
+    strangers: Mapping[str, float]  # the metrics of OPEN_WORLD, if rows are labeled unknown
 
     @property
     def passes(self) -> bool:
@@ -111,6 +112,7 @@ def _judge(measured: Measurement, label: str, risk: float, delta: float) -> Judg
         recalibrated=recalibrate(sample),
         worst=sample.worst_classes(),
         groups=worst_groups(measured, sample, top),
+        strangers=measured.strangers.numbers(top),
     )
 
 

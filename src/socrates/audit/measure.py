@@ -26,6 +26,7 @@ from .predictions import PredictionFile, RowBatch
 from .read import FilePart
 from .read.columns import MISSING, MISSING_GROUP, Words
 from .rows import PredictionRows, Reservoir, predictions
+from .strangers import StrangerRows
 
 MOST_GROUPS = 10_000
 MOST_VALUES = 50_000_000  # of a sample: of wide rows fewer are kept, 200 MB in single precision
@@ -86,6 +87,7 @@ class Measurement:
         zeros: how many rows assign probability 0 to their label, or a logit of -infinity.
         percents: how many rows hold one number between 1 and 100 where a share should be.
         others: how often each label occurs that is none of the classes.
+        strangers: the rows whose label is unknown, which are measured apart.
     """
 
     layout: Layout
@@ -99,11 +101,12 @@ class Measurement:
     zeros: int = 0
     percents: int = 0
     others: Counter[str] = field(default_factory=Counter)
+    strangers: StrangerRows = field(default_factory=StrangerRows)
 
     @property
     def num_read(self) -> int:
         """Return how many rows there were, with those that were left out."""
-        return self.num_rows + self.bad.count
+        return self.num_rows + self.bad.count + self.strangers.count
 
     @cached_property
     def sample(self) -> PredictionRows:
@@ -121,6 +124,8 @@ class Measurement:
         notes: list[str] = []
         if self.bad.count:
             notes.append(self.bad.words)
+        if self.strangers.count:
+            notes.append(self.strangers.note)
         if self.rounded:
             notes.append(
                 f"{self.rounded} rounded rows, which miss 1 by their last digit, were divided by "
@@ -147,6 +152,7 @@ class Measurement:
         self.bad += batch.bad
         self.percents += batch.num_percent
         self._add_others(batch.others)
+        self.strangers.add(batch.strangers, self.layout, self.reading)
         if not len(rows):
             return
         self.num_rows += len(rows)
@@ -172,6 +178,7 @@ class Measurement:
         self.bad += other.bad
         self.percents += other.percents
         self._add_others(other.others)
+        self.strangers.merge(other.strangers)
         self.meter.merge(other.meter)
         self.reservoir.merge(other.reservoir)
         self._add_groups(other.groups)

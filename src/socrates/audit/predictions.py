@@ -30,6 +30,7 @@ from .read import FilePart, FileRows, Reader, open_file, suffix_of
 from .read.columns import MISSING, Column, Words
 from .read.reader import UNNAMED
 from .rows import PredictionRows
+from .strangers import are_strangers
 from .true_class import agree, fold, refuse_differing, words_of
 from .understand import understand
 
@@ -45,6 +46,7 @@ class RowBatch:
     num_rounded: int = 0
     num_percent: int = 0  # rows whose one number lies between 1 and 100
     others: Counter[str] = field(default_factory=Counter)  # labels that are none of the classes
+    strangers: Array = field(default_factory=lambda: np.zeros((0, 0)))  # values of rows of unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +95,16 @@ class PredictionFile:
         words = self._label_words(batch)
         labels = _labels(batch, layout, words)
         weight = None if layout.weight is None else _floats(batch.columns[layout.weight])
+        is_strange = are_strangers(words, labels, layout)
+        if is_strange.any():
+            labels = np.where(is_strange, 0, labels)  # no fault of theirs
         faults, rounded = faults_of(values, labels, weight, layout)
         bad = self._bad_rows(batch, faults, values, words)
         if len(rounded):
             values = np.array(values)  # the memory of a file cannot be written to
             values[rounded] /= values[rounded].sum(axis=1, keepdims=True)
-        kept = faults < 0
+        strangers = values[(faults < 0) & is_strange]
+        kept = (faults < 0) & ~is_strange
         if weight is not None:
             kept &= weight != 0
         index = slice(None) if kept.all() else kept
@@ -117,7 +123,8 @@ class PredictionFile:
             shares = values if values.ndim == 1 else values[:, 1]
             if layout.kind != "logits":
                 percent = int(((shares > 1 + ROW_SUM_TOLERANCE) & (shares <= 100)).sum())
-        return RowBatch(rows, bad, len(rounded), percent, _other_labels(words, labels))
+        others = _other_labels(words, labels)
+        return RowBatch(rows, bad, len(rounded), percent, others, strangers)
 
     def _label_words(self, batch: FileRows) -> Words:
         """Return the label of each row, or its correctness, as words."""

@@ -171,6 +171,7 @@ def file_json(judged: Judgement) -> dict[str, Any]:
         "uncertified": judged.uncertified or None,
         "worst_classes": [asdict(gap) for gap in judged.worst],
         "groups": {name: [asdict(gap) for gap in gaps] for name, gaps in judged.groups.items()},
+        "strangers": {"rows": measured.strangers.count, **judged.strangers},
         "rows": {
             "read": measured.num_read,
             "left_out": measured.bad.count,

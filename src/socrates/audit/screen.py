@@ -15,7 +15,7 @@ from socrates.report.markup import asset, markup
 from socrates.report.vocabulary import scaler_of
 from socrates.report.words import capitalised, counted
 
-from .answer import calibration_error, chance_words, scaler_effect, scaler_reason
+from .answer import calibration_error, chance_words, scaler_effect, scaler_reason, world_of
 from .judge import Judgement
 from .picture import MOST_CURVES, SIDE, STRIP, diagram_of, percent_0
 from .run import AuditResult
@@ -147,7 +147,7 @@ def risk_lines(files: Sequence[Judgement]) -> list[RiskLine]:
         answered = round(100 * certificate.coverage)
         words = (
             f"Certified: with probability {1 - certificate.delta:g}, at most "
-            f"{100 * certificate.risk:g}% of these answers are wrong on data like these "
+            f"{100 * certificate.risk:g}% of these answers are wrong on {world_of(judged)} "
             f"({certificate.num_errors:,} of {certificate.num_accepted:,} were)."
         )
         lines.append(RiskLine(judged.label, answered, certificate.threshold, words))

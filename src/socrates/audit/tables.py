@@ -13,6 +13,7 @@ from socrates.report.vocabulary import scaler_of
 from .compare import FileDifference
 from .judge import Judgement
 from .run import AuditResult
+from .strangers import strangers_table
 
 SCORES = ("accuracy", "ece", "nll", "brier")
 SHOWN = 10  # worst classes and groups
@@ -24,6 +25,12 @@ def tables_of(result: AuditResult) -> dict[str, Table]:
         "metrics": metrics_table(result.files),
         "scaling": scaler_table(result.files),
         "decomposition": decomposition_table(result.files),
+        "strangers": strangers_table(
+            [
+                (judged.label, judged.measured.strangers.count, dict(judged.strangers))
+                for judged in result.files
+            ]
+        ),
         "worst": worst_table(result.files),
         "differences": difference_table(result.differences),
         "reading": reading_table(result.files),

@@ -29,7 +29,8 @@ class Certify:
     delta: float = 0.1
     # Folder with at least 60 images of none of the classes, such as the model will meet.
     strangers: OptionalPath = None
-    # Largest share of such strangers among the images that the model will see, such as 0.3.
+    # Largest share of such strangers among the images that the model will see, such as 0.3. A
+    # run that was trained with --unknown needs no --strangers: it kept half of those for this.
     share: OptionalFloat = None
     trust_code: Switch = False  # Import the code of a model that is not part of this package.
     device: Text = "cpu"  # Where the model runs: cpu, cuda or mps.

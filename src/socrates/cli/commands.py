@@ -60,7 +60,8 @@ class Train(Named, PlaceOptions):
     The same command continues a run that was stopped, and does nothing once it is finished.
     `socrates train folder:photos` chooses a model and a method, and says why. `socrates train
     DATASET MODEL METHOD --help` also shows the options of these three, such as --gamma of a method,
-    --width of a model, --image-size and --augment of a data set.
+    --width of a model, --image-size and --augment of a data set. --unknown FOLDER shows it images
+    of none of the classes, and --rehearse CLASS measures what it makes of a class left out.
 
     Example: socrates train folder:photos --backbone models/resnet50
     """
@@ -206,7 +207,7 @@ class Predict(ModelOptions):
     calibrate: OptionalPath = None
     # Probability, over the labeled images, that the certificate does not hold.
     delta: float = 0.1
-    # Decline images that look stranger than this share of the known validation images; 1 declines
+    # Decline images that look stranger than this share of the known held-out images; 1 declines
     # none. Without it: the limit of the model, usually 0.95.
     strange: OptionalFloat = None
     batch_size: int = 256  # Number of images at a time.

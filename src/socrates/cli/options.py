@@ -50,7 +50,7 @@ def positional(metavar: str, hint: str = "(required)") -> Any:
 
 
 # The fields of an Experiment that are options of a command, besides its parts.
-SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose")
+SETTINGS = ("num_train", "num_bins", "keep_every", "precision", "choose", "holdout")
 
 
 @dataclass(kw_only=True)
@@ -129,6 +129,9 @@ class TrainingOptions:
     # Which epoch's model is kept and evaluated: the last one, or the one with the best value of
     # this metric on validation data. Refinement is the NLL after temperature scaling.
     choose: Literal["last", "refinement", "nll", "ece", "accuracy"] = "last"
+    # Share of the training data, such as 0.1, that is never trained on. It fits scaler and novelty
+    # score instead of the validation data, which may choose the epoch.
+    holdout: float = 0.0
 
     def optimization(self, dataset: str, model: str, method: str) -> Optimization:
         """Return the usual optimization for these parts, changed by the options that are set."""
@@ -262,7 +265,8 @@ def options_class(part: str, name: str, taken: set[str]) -> type:
     from socrates.names import option_help
 
     package = packages()[part]
-    meanings = option_help(package.factory(name))
+    shared = getattr(package, "SHARED_OPTIONS", {})
+    meanings = {**shared, **option_help(package.factory(name))}
     options: list[tuple[str, Any, None]] = []
     for option, default in package.options(name).items():
         if option not in taken:

@@ -25,7 +25,7 @@ def command_of(experiment: Experiment) -> str:
         **_changed_part_options(experiment),
         "seed": experiment.seed,
         **_changed_optimization(experiment),
-        **{name: value for name, value in settings.items() if value is not None},
+        **{name: value for name, value in settings.items() if value not in (None, 0.0)},
     }
     if experiment.start:
         options["from"] = "RUN"

@@ -31,6 +31,7 @@ from socrates.report.vocabulary import READINGS, USUAL_READING, scaler_of
 from .commands import Evaluate, List, Show, Train
 from .output import console, show, table_of
 from .repeat import command_of
+from .strangers import show_strangers
 from .waiting import FeatureDisplay, TimeHint
 
 NAME_WIDTH = 14  # of `socrates list`: longer names have a line of their own
@@ -85,6 +86,7 @@ def show_results(run: Run) -> None:
         )
         floor = f"a perfectly calibrated model would measure {chance:.2f}%"
         show(f"accuracy {accuracy:.2f}%, ECE {ece:.2f}% ({floor})", f"test set, {words}: ")
+    show_strangers(run, evaluation)
 
 
 def train_as_asked(options: Train, tell: Tell) -> Run:
@@ -166,6 +168,7 @@ def run_evaluate(options: Evaluate) -> None:
                 "is calibration error, which temperature scaling removes; the rest is refinement"
             )
             show(f"{share} {words}", f"{reading}: ")
+    show_strangers(run, evaluation)
     aside = (
         ""
         if path.name == "evaluation.json"
@@ -274,6 +277,7 @@ def run_show(options: Show) -> None:
         console.print()
         console.print(evaluation_table(run.evaluation(), in_use))
         console.print()
+        show_strangers(run, run.evaluation())
     if about:
         reading = f", reading {about.reading}" if about.reading else ""
         show(

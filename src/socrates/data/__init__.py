@@ -35,11 +35,12 @@ from .official import (
 from .resident import ResidentImages, resident_splits
 from .splits import TEST_FRACTION, VAL_FRACTION, stratified_subset, validation_split
 from .streamed import StreamedImages
+from .unknown import SHARED_OPTIONS, UNKNOWN, normalized_by_training, with_strangers
 
 __all__ = [
-    "BY_PATH", "DATASETS", "DataCorrupt", "DataNotFound", "NamedDataset", "ResidentImages",
-    "StreamedImages", "Transform", "data_root", "factory", "load", "options", "resident_splits",
-    "stratified_subset", "to_device", "validation_split",
+    "BY_PATH", "DATASETS", "SHARED_OPTIONS", "DataCorrupt", "DataNotFound", "NamedDataset",
+    "ResidentImages", "StreamedImages", "Transform", "data_root", "factory", "load", "options",
+    "resident_splits", "stratified_subset", "to_device", "validation_split",
 ]  # fmt: skip
 
 
@@ -108,9 +109,17 @@ def options(name: str) -> dict[str, Any]:
     """Return the options of a data set with their defaults.
 
     >>> options("digits")
-    {'image_size': None, 'augment': True, 'label_noise': 0.0}
+    {'image_size': None, 'augment': True, 'label_noise': 0.0, 'unknown': '', 'rehearse': ''}
     """
-    return options_of(factory(name), not_options=["root", "path"])
+    loader = factory(name)
+    own = options_of(loader, not_options=["root", "path"])
+    return own if is_plug_in(loader) else {**own, **dict.fromkeys(SHARED_OPTIONS, "")}
+
+
+def is_plug_in(loader: Callable[..., Splits]) -> bool:
+    """Return whether a loader comes from outside: then all its options are its own."""
+    ours = [*BY_PATH.values(), *(dataset.load for dataset in DATASETS.values())]
+    return loader not in ours
 
 
 def load(
@@ -126,6 +135,9 @@ def load(
     (100, 300, 1197, (1, 8, 8), 10)
     """
     loader = factory(name)
+    strangers: dict[str, str] = {}
+    if not is_plug_in(loader):
+        strangers = {key: options.pop(key, "") for key in SHARED_OPTIONS}
     path = name.partition(":")[2] if loader in BY_PATH.values() else ""
     place = Path(path).expanduser() if path else data_root(root)
     if path or name in DATASETS:
@@ -147,10 +159,13 @@ def load(
         raise ValueError(
             f"data set {name!r} must return socrates.contracts.Splits, got {type(splits).__name__}"
         )
-    if path:
-        check_training_classes(splits, path)
     if name in DATASETS:
         warn_unless_official(splits, DATASETS[name])
+    if any(strangers.values()) or (path and UNKNOWN in splits.class_names):
+        splits = with_strangers(splits, **strangers, skip_broken=options.get("skip_broken", False))
+        splits = normalized_by_training(splits) if path else splits
+    if path:
+        check_training_classes(splits, path)
     if num_train is None:
         return splits
     chosen = stratified_subset(splits.train.labels.numpy(), num_train)
@@ -170,7 +185,7 @@ def num_training_images(name: str) -> int | None:
         return None
     place = Path(path).expanduser()
     try:
-        counts = list_folder(place).counts if kind == "folder" else npz_counts(place)
+        counts = folder_counts(place) if kind == "folder" else npz_counts(place)
         num_train = counts["train"]
     except Exception:
         # numpy raises zip, zlib and type errors alike; loading explains what is wrong
@@ -179,6 +194,17 @@ def num_training_images(name: str) -> int | None:
         if part not in counts:
             num_train -= int(fraction * num_train)
     return num_train
+
+
+def folder_counts(path: Path) -> dict[str, int]:
+    """Return the number of images of each part of a folder, without those of a class unknown."""
+    listing = list_folder(path)
+    counts = listing.counts
+    if UNKNOWN in listing.classes:
+        number = listing.classes.index(UNKNOWN)
+        for part, (_, labels) in listing.parts.items():
+            counts[part] -= int((labels == number).sum())
+    return counts
 
 
 def check_training_classes(splits: Splits, path: str) -> None:
@@ -231,4 +257,5 @@ def to_device(splits: Splits, device: torch.device | str) -> Splits:
     device(type='cpu')
     """
     parts = {part: getattr(splits, part).to(device) for part in ("train", "val", "test")}
-    return dataclasses.replace(splits, **parts)
+    unknown = splits.unknown and splits.unknown.to(device)
+    return dataclasses.replace(splits, **parts, unknown=unknown)

@@ -152,13 +152,18 @@ def with_features(
         return FeatureSplit(finish(rows), part.labels, part)
 
     return replace(
-        splits, train=split(splits.train), val=split(splits.val), test=split(splits.test)
+        splits,
+        train=split(splits.train),
+        val=split(splits.val),
+        test=split(splits.test),
+        unknown=splits.unknown and split(splits.unknown),
     )
 
 
 def with_images(splits: Splits) -> Splits:
     """Return splits of features with the images that these were computed of; others as they are."""
-    parts = {name: getattr(splits, name) for name in ("train", "val", "test")}
+    names = ("train", "val", "test", "unknown", "holdout")
+    parts = {name: getattr(splits, name) for name in names}
     images = {
         name: part.images
         for name, part in parts.items()
@@ -199,4 +204,5 @@ def normalized_as(splits: Splits, mean: tuple[float, ...], std: tuple[float, ...
         val=split(splits.val),
         test=split(splits.test),
         preparation=preparation,
+        unknown=splits.unknown and split(splits.unknown),
     )

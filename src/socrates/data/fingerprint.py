@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from socrates.contracts import Splits
+from socrates.contracts import Split, Splits
 
 from .download import file_digest
-from .features import with_images
+from .features import FeatureSplit, with_images
 from .folder import FolderListing, FolderSplits, files_by_name, list_folder
 from .image import fitted
 from .memory import remembered
@@ -114,6 +114,8 @@ def _of_splits(splits: Splits, root: Path | None) -> Fingerprint:
     num_bytes = 0
     streamed: list[Path] = []
     parts = {name: getattr(splits, name) for name in SPLITS}
+    if splits.unknown is not None:
+        parts["unknown"] = splits.unknown
     for name, split in parts.items():
         digest.update(f"{name} {len(split)}".encode() + split.labels.cpu().numpy().tobytes())
         if isinstance(split, ResidentImages):
@@ -137,10 +139,16 @@ def seen_images(splits: Splits) -> Tensor:
 
     These are the images that train a model, choose its epoch or fit its scaler.
     """
-    splits = with_images(splits)
-    parts = [part for part in (splits.train, splits.val) if isinstance(part, ResidentImages)]
-    pictures = [thumbnails(_seen_part(part)) for part in parts]
-    return torch.cat([thumbnails(torch.zeros(0, 1, 1, 1)), *pictures])
+    seen = (splits.train, splits.val, splits.holdout)
+    return torch.cat([thumbnails_of(part) for part in seen if part is not None])
+
+
+def thumbnails_of(part: Split) -> Tensor:
+    """Return thumbnails of the images of a split, none if they are not in memory."""
+    images = part.images if isinstance(part, FeatureSplit) else part
+    if not isinstance(images, ResidentImages):
+        return thumbnails(torch.zeros(0, 1, 1, 1))
+    return thumbnails(_seen_part(images))
 
 
 def _seen_part(part: ResidentImages) -> Tensor:

@@ -12,10 +12,13 @@ from torch import Tensor
 from socrates.abstention import Certificate
 from socrates.data.folder import class_names, list_images
 from socrates.data.unreadable import UnreadableImage, describe, unsupported
+from socrates.engine.open_world import kept_strangers, rehearsed, source_of
 from socrates.engine.predict import batches, find_images, printable
 from socrates.metrics import Prediction
 from socrates.predictor import NOT_NEW, Predictor, new_rows
 from socrates.predictor.certifying import certify_predictions, uncertified
+from socrates.predictor.seen import MOST_SEEN
+from socrates.records import Run
 
 
 def certify_by_folders(
@@ -23,14 +26,24 @@ def certify_by_folders(
     labeled: Path,
     risk: float,
     delta: float,
-    strangers: Path | None = None,
+    strangers: Path | Run | None = None,
     share: float | None = None,
 ) -> Certificate:
-    """Certify a predictor by labeled images and, if given, a folder of strangers."""
+    """Certify a predictor by labeled images and, if given, strangers.
+
+    These are the images of a folder, or those that the predictor's own run kept for this.
+    """
     with uncertified(predictor):
         logits, labels, novelty = labelled_logits(predictor, labeled)
         known = predictor.prediction(logits, novelty)
-        others = None if strangers is None else predict_strangers(predictor, strangers)
+        others = None
+        source = ""
+        if isinstance(strangers, Run):
+            others = own_strangers(predictor, strangers)
+            source = source_of(strangers.experiment)
+        elif strangers is not None:
+            others = predict_strangers(predictor, strangers)
+            source = str(strangers)
     return certify_predictions(
         predictor,
         known,
@@ -39,7 +52,7 @@ def certify_by_folders(
         delta,
         strangers=others,
         share=share,
-        source="" if strangers is None else str(strangers),
+        source=source,
     )
 
 
@@ -80,8 +93,27 @@ def predict_strangers(predictor: Predictor, folder: Path) -> Prediction:
             f"{folder} has a sub-folder {names[0]!r}, which is one of the model's classes: "
             "strangers are images of none of them"
         )
-    measured = measure_new(predictor, folder, find_images([folder]), {})
+    # Half of a folder that taught the model what is strange cannot certify: it is left out.
+    measured = measure_new(predictor, folder, find_images([folder]), {}, most_seen=1.0)
+    if not measured.paths:
+        raise ValueError(f"{folder} has no image that is new to the model: {NOT_NEW}")
     return predictor.prediction(measured.logits, measured.novelty)
+
+
+def own_strangers(predictor: Predictor, run: Run) -> Prediction:
+    """Return what a predictor says of the strangers that its run kept, which taught it nothing."""
+    kept = kept_strangers(run, predictor.about.epoch)
+    if kept is None or predictor.about.run != run.identity.run:
+        raise ValueError(
+            f"{run.directory} has no strangers of this model: pass a folder of images of none of "
+            "the classes"
+        )
+    if name := rehearsed(run.experiment):
+        raise ValueError(
+            f"the strangers of {run.directory} are images of {name}, a class that it rehearses to "
+            "meet: pass a folder of the strangers that it will meet"
+        )
+    return predictor.prediction(torch.tensor(kept.logits), kept.novelty)
 
 
 class Measured(NamedTuple):
@@ -97,8 +129,12 @@ def measure_new(
     folder: Path,
     files: Sequence[Path],
     unreadable: dict[Path, UnreadableImage],
+    most_seen: float = MOST_SEEN,
 ) -> Measured:
-    """Return what a model makes of the files of a folder, without those that it was trained on."""
+    """Return what a model makes of the files of a folder, without those that it was trained on.
+
+    More of these than a share `most_seen` are refused.
+    """
     paths: list[Path] = []
     pictures: list[Tensor] = []
     logits: list[Tensor] = []
@@ -112,7 +148,8 @@ def measure_new(
             novelty.append(strangeness)
     if unreadable:
         raise ValueError(f"{folder}: {describe(unreadable, folder)}")
-    rows = new_rows(torch.cat(pictures), predictor.seen, [printable(path) for path in paths])
+    names = [printable(path) for path in paths]
+    rows = new_rows(torch.cat(pictures), predictor.seen, names, most_seen)
     kept = rows.to(logits[0].device)
     return Measured(
         [paths[row] for row in rows.tolist()],

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,14 @@ from torch.nn import functional as F
 from socrates import metrics
 from socrates.arrays.entries import open_top
 from socrates.contracts import Split
+from socrates.engine.open_world import measure_strangers
 from socrates.engine.ranks import ALONE, Ranks
+from socrates.experiment import Experiment
 from socrates.metrics import CalibrationMeter, Prediction, has_unknown, predict
 from socrates.metrics.predictions import Reading
 from socrates.records import Evaluation, Run
 from socrates.records.evaluation import RowEvidence
+from socrates.records.predictions import Predictions
 from socrates.scaling import SCALERS, Scaler
 from socrates.scaling.held_out import HeldOut
 from socrates.scaling.temperature import fit_inverse_temperature
@@ -47,10 +51,13 @@ def infer(model: Any, split: Split, ranks: Ranks = ALONE) -> Tensor:
 def evaluate(run: Run, epoch: int | None = None) -> Evaluation:
     """Return the metrics of val and test for each scaler and each reading of the unknown class.
 
-    Scalers are fitted on val. The evaluation's `parameters[scaler]` are the single numbers that
-    were fitted, such as the temperature. By default the chosen epoch is evaluated.
+    Scalers are fitted on val, or on the training data that the run held out. The evaluation's
+    `parameters[scaler]` are the single numbers that were fitted, such as the temperature. By
+    default the chosen epoch is evaluated. Where the run keeps predictions for strangers, they are
+    measured, too.
     """
-    return evaluate_fitted(run, epoch)[0]
+    evaluation = evaluate_fitted(run, epoch)[0]
+    return replace(evaluation, strangers=measure_strangers(run, evaluation.epoch))
 
 
 def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dict[str, Scaler]]:
@@ -64,10 +71,9 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
         chosen = run.chosen_epoch()
         epoch = chosen if chosen in kept else kept[-1]
     stored = {name: run.predictions(name, epoch) for name in ("val", "test")}
-    splits = {
-        name: (torch.tensor(part.logits), torch.tensor(part.labels).long())
-        for name, part in stored.items()
-    }
+    splits = {name: _tensors(part) for name, part in stored.items()}
+    fitting = fitting_split(run.experiment)
+    to_fit = splits[fitting] if fitting in splits else _tensors(run.predictions(fitting, epoch))
     num_bins = run.experiment.num_bins
     unknown = has_unknown(splits["val"][0], stored["val"].num_classes)
     usable: dict[str, Scaler] = {
@@ -76,10 +82,10 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
         if unknown or not make.needs_unknown_class
     }
     evaluated = ["none", *(name for name in usable if getattr(SCALERS[name], "usual", True))]
-    if not all(finite(logits) for logits, _ in splits.values()):
+    if not all(finite(logits) for logits, _ in (*splits.values(), to_fit)):
         diverged = dict.fromkeys(evaluated, "the run diverged: its logits are not finite")
         return Evaluation(epoch, num_bins, unknown, {}, diverged), {}
-    fitted, errors = _fitted(usable, splits["val"], unknown)
+    fitted, errors = _fitted(usable, to_fit, unknown)
     results: dict[str, Any] = {}
     parameters: dict[str, dict[str, float]] = {}
     evidence: dict[str, dict[str, Any]] = {}
@@ -107,10 +113,24 @@ def evaluate_fitted(run: Run, epoch: int | None = None) -> tuple[Evaluation, dic
     return record, fitted
 
 
+def fitting_split(experiment: Experiment) -> str:
+    """Return the name of the split that fits the scalers of a run.
+
+    >>> from socrates.experiment import Part
+    >>> fitting_split(Experiment(Part("digits"), Part("mlp"), Part("ce"), holdout=0.1))
+    'holdout'
+    """
+    return "holdout" if experiment.holdout else "val"
+
+
+def _tensors(rows: Predictions) -> tuple[Tensor, Tensor]:
+    return torch.tensor(rows.logits), torch.tensor(rows.labels).long()
+
+
 def _fitted(
-    scalers: dict[str, Scaler], val: tuple[Tensor, Tensor], unknown: bool
+    scalers: dict[str, Scaler], rows: tuple[Tensor, Tensor], unknown: bool
 ) -> tuple[dict[str, Scaler], dict[str, str]]:
-    """Fit scalers on the validation data; return those that were fitted, and the others' errors."""
+    """Fit scalers on these rows; return those that were fitted, and the others' errors."""
     fitted: dict[str, Scaler] = {}
     errors: dict[str, str] = {}
     for name, scaler in scalers.items():
@@ -118,7 +138,7 @@ def _fitted(
             with warnings.catch_warnings():
                 # a limit without optimum is a result here, and shows in the numbers
                 warnings.simplefilter("ignore")
-                scaler.fit(*val, unknown_class=unknown)
+                scaler.fit(*rows, unknown_class=unknown)
             fitted[name] = scaler
         except ValueError as error:
             errors[name] = str(error)

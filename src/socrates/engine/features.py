@@ -40,7 +40,8 @@ def load_for_backbone(
     if experiment.optimization.backbone_factor != 0 or experiment.start:
         return splits
     path = feature_file(data.data_root(data_root), source.fingerprint, name)
-    total = len(splits.train) + len(splits.val) + len(splits.test)
+    parts = (splits.train, splits.val, splits.test, splits.unknown)
+    total = sum(len(part) for part in parts if part is not None)
     embed = Embedding(source, device)
     return with_features(splits, embed, FeatureCache(path), Progress(total, tell), scaled)
 

@@ -13,7 +13,9 @@ import socrates
 from socrates.abstention.search import fewest_samples
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import seen_images
-from socrates.data.splits import stratified_subset
+from socrates.data.splits import hold_out_by_class, stratified_subset
+from socrates.engine.divide import divided, keep_strangers
+from socrates.engine.evaluate import fitting_split
 from socrates.engine.strangers import fit_novelty, measure_split
 from socrates.experiment import Experiment
 from socrates.novelty import DEFAULT
@@ -47,6 +49,23 @@ def reserve(splits: Splits, risk: float | None) -> tuple[Splits, Split | None]:
     return rest, splits.val.subset(torch.from_numpy(held))
 
 
+def with_holdout(splits: Splits, share: float) -> Splits:
+    """Take a share of the training data out of training, to fit scaler and novelty.
+
+    It is that share of each class. Which samples they are depends on the data alone, not on the
+    seed.
+    """
+    if not share:
+        return splits
+    labels = splits.train.labels.cpu().numpy()
+    (kept, _), (held, _) = hold_out_by_class((np.arange(len(labels)), labels), share)
+    return replace(
+        splits,
+        train=splits.train.subset(torch.from_numpy(kept)),
+        holdout=splits.train.subset(torch.from_numpy(held)),
+    )
+
+
 def keep_model(
     run: Run,
     model: nn.Module,
@@ -66,6 +85,7 @@ def keep_model(
     model = model.float()
     _, reading = usual_reading(evaluation.unknown_class)
     choice = choose_scaler(run, evaluation, scalers)
+    words_of_choice = scaler_words(choice, held_out=splits.holdout is not None)
     about = Description(
         experiment.model.name,
         dict(getattr(model, "options_when_kept", experiment.model.options)),
@@ -76,23 +96,30 @@ def keep_model(
         evaluation.epoch,
         choice.name,
         reading,
-        facts={**facts(experiment, splits), "scaler": scaler_words(choice)},
+        facts={**facts(experiment, splits), "scaler": words_of_choice},
         run=run.identity.run,
     )
     unknown = evaluation.unknown_class
     name = "none" if weights == "none" else novelty
-    score, novelty_words = fit_novelty(model, splits, name, unknown, weights)
-    words = {"scaler": scaler_words(choice), "novelty": novelty_words}
-    predictor = Predictor(model, about, scalers, seen_images(splits), score)
+    strangers = divided(experiment, splits)
+    fitted = fit_novelty(model, splits, name, unknown, weights, strangers.teach)
+    score = fitted.score
+    words = {"scaler": words_of_choice, "novelty": fitted.words}
+    seen = seen_images(splits)
+    if strangers.seen is not None:
+        seen = torch.cat([seen, strangers.seen])
+    predictor = Predictor(model, about, scalers, seen, score)
     file = predictor.save(
         run.directory / (SCALERS_FILE if weights == "none" else MODEL_FILE), weights=weights
     )
+    if weights == "half":
+        predictor = load(file, model=model)  # what is measured and certified is what was written
     if score is not None:
         keep_novelty(run, predictor, splits.test)
+    if strangers.measure is not None:
+        keep_strangers(run, predictor, strangers.measure)
     if reserved is None or experiment.certify is None:
         return words
-    if weights == "half":
-        predictor = load(file, model=model)  # what is certified is what was written
     try:
         logits, strangeness = measure_split(predictor.model, predictor.novelty, reserved)
         predictor.certify(
@@ -120,7 +147,7 @@ def keep_novelty(run: Run, predictor: Predictor, test: Split) -> None:
 
 
 def choose_scaler(run: Run, evaluation: Evaluation, scalers: Mapping[str, Scaler]) -> Choice:
-    """Return the usual scaler of a model where the validation data say that it helps, or none.
+    """Return the usual scaler of a model where the data that fit it say that it helps, or none.
 
     The rule is that of `scaling.best`: the simpler of the two, which is none, unless the other
     lowers the cross-validated NLL by more than one standard error and keeps the accuracy.
@@ -128,11 +155,12 @@ def choose_scaler(run: Run, evaluation: Evaluation, scalers: Mapping[str, Scaler
     name, reading = usual_reading(evaluation.unknown_class)
     if name not in scalers:
         return Choice("none", evaluation.skipped.get(name, f"{name} was not fitted"))
-    val = run.predictions("val", evaluation.epoch)
-    if len(val.labels) < 2 * NUM_FOLDS:
-        return Choice("none", f"{len(val.labels)} validation images are too few to tell")
+    rows = run.predictions(fitting_split(run.experiment), evaluation.epoch)
+    if len(rows.labels) < 2 * NUM_FOLDS:
+        kind = "held-out" if run.experiment.holdout else "validation"
+        return Choice("none", f"{len(rows.labels)} {kind} images are too few to tell")
     data = open_held_out(
-        val.logits, val.labels, "keep_model", unknown_class=evaluation.unknown_class
+        rows.logits, rows.labels, "keep_model", unknown_class=evaluation.unknown_class
     )
     validation = CrossValidation(data, NUM_FOLDS, False, reading)
     attempts = {
@@ -142,13 +170,14 @@ def choose_scaler(run: Run, evaluation: Evaluation, scalers: Mapping[str, Scaler
     return choose(attempts)
 
 
-def scaler_words(choice: Choice) -> str:
+def scaler_words(choice: Choice, held_out: bool = False) -> str:
     """Return which scaler a model applies, and why.
 
     >>> scaler_words(Choice("none", "the lowest cross-validated NLL (0.193)"))
     'none, the lowest cross-validated NLL (0.193) on the validation data'
     """
-    return f"{choice.name}, {choice.reason} on the validation data"
+    kind = "held-out training" if held_out else "validation"
+    return f"{choice.name}, {choice.reason} on the {kind} data"
 
 
 def facts(experiment: Experiment, splits: Splits) -> dict[str, Any]:
@@ -156,6 +185,8 @@ def facts(experiment: Experiment, splits: Splits) -> dict[str, Any]:
     options = "".join(f" {name}={value}" for name, value in experiment.method.options)
     settings = experiment.optimization
     counts = {part: len(getattr(splits, part)) for part in ("train", "val", "test")}
+    if splits.holdout is not None:
+        counts["held out"] = len(splits.holdout)
     return {
         "dataset": experiment.dataset.name,
         "images": ", ".join(f"{count:,} {part}" for part, count in counts.items()),

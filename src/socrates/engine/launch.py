@@ -18,7 +18,7 @@ from typing import Any
 import torch.distributed as dist
 
 from socrates.engine.ranks import SECONDS_UNTIL_LOST, Ranks
-from socrates.processes import environment, handled, signals
+from socrates.processes import environment
 
 HOURS_OF_PATIENCE = 12  # that a rank waits for one that reads data or writes files
 SECONDS_BETWEEN_LOOKS = 0.1  # at the other processes, while they start
@@ -73,9 +73,10 @@ def _others_started(cluster: Any, num_processes: int, world_size: int) -> Iterat
         with tempfile.TemporaryDirectory() as meeting:
             for local_rank in range(1, num_processes):
                 own = {"LOCAL_RANK": str(local_rank), MEETING: meeting, STARTER: str(os.getpid())}
-                # a terminal sends Ctrl-C to all of them; this process tells the others
-                with handled(signals("SIGINT"), signal.SIG_IGN):
-                    started.append(subprocess.Popen(command, env={**os.environ, **place, **own}))
+                everything = {**os.environ, **place, **own}
+                # A session of its own: a terminal sends Ctrl-C to this process, which tells the
+                # others.
+                started.append(subprocess.Popen(command, env=everything, start_new_session=True))
             while len(os.listdir(meeting)) < len(started):
                 if any(process.poll() is not None for process in started):
                     raise ConnectionError(_lost_at_start(started, world_size))

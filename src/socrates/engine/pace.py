@@ -13,7 +13,7 @@ from socrates.contracts import Splits, Stream
 from socrates.engine.build import build, freeze, load_data, make_fabric, make_optimizer
 from socrates.engine.epoch import backward, meta_batches, update
 from socrates.engine.evaluate import EVAL_BATCH, infer, val_record
-from socrates.engine.keep import reserve
+from socrates.engine.keep import reserve, with_holdout
 from socrates.engine.ranks import ALONE
 from socrates.engine.state import State
 from socrates.experiment import Experiment, resolve
@@ -41,6 +41,7 @@ def measure_epoch_seconds(
     fabric = make_fabric(accelerator, experiment.precision)
     loaded = data.to_device(load_data(experiment, data_root), fabric.device)
     splits, _ = reserve(loaded, experiment.certify)
+    splits = with_holdout(splits, experiment.holdout)
     state = build(experiment, splits, fabric, start and model_file(start))
     return seconds_per_epoch(fabric, state, splits)
 

@@ -109,7 +109,8 @@ class Ranks:
         else:
             inputs = rows_of_part(batch.inputs)
         meta = None if batch.meta is None else self.part_of(batch.meta)
-        return replace(batch, inputs=inputs, gather=partial(self.gather, total=count), meta=meta)
+        gather = partial(self.gather, total=count)
+        return replace(batch, inputs=inputs, gather=gather, part=part, meta=meta)
 
     def gather(self, rows: Tensor, total: int) -> Tensor:
         """Return the rows of all ranks from those of this one.

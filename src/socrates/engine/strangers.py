@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from socrates.contracts import Split, Splits
 from socrates.data.splits import stratified_subset
 from socrates.engine.evaluate import EVAL_BATCH
-from socrates.novelty import NOVELTY, NoveltyScore, Samples, create
+from socrates.novelty import NOVELTY, NoveltyScore, Samples, WeightedVotes, create, weighted
 from socrates.novelty.registry import name_of
 from socrates.predictor import Weights
 from socrates.predictor.strangeness import has_features, logits_and_novelty
@@ -40,12 +40,17 @@ class FittedNovelty(NamedTuple):
 
 
 def fit_novelty(
-    model: nn.Module, splits: Splits, name: str, unknown_class: bool, weights: Weights = "full"
+    model: nn.Module,
+    splits: Splits,
+    name: str,
+    unknown_class: bool,
+    weights: Weights = "full",
+    strangers: Split | None = None,
 ) -> FittedNovelty:
-    """Return the novelty score of that name, fitted on training and validation data.
+    """Return the novelty score of that name, fitted on training and held-out data.
 
     A model that lacks what the score needs gets the energy of its logits. Where nothing can be
-    fitted there is no score.
+    fitted there is no score. With strangers, its votes are weighted by them.
     """
     if name == NONE:
         return FittedNovelty(None, NONE)
@@ -53,7 +58,8 @@ def fit_novelty(
     score = create("energy" if lacks else name)
     try:
         train = samples_of(model, splits.train, score.needs_features, "training")
-        val = samples_of(model, splits.val, score.needs_features, "validation")
+        kind = "validation" if splits.holdout is None else "held-out"
+        val = samples_of(model, splits.fitting, score.needs_features, kind)
         limit = bytes_of(model, weights) // BANK_SHARE
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -68,7 +74,25 @@ def fit_novelty(
         return FittedNovelty(None, f"{NONE}, because {error}")
     because = f", because {lacks}" if lacks else ""
     remarks = dict.fromkeys(str(warning.message) for warning in caught)
-    return FittedNovelty(score, "; ".join([f"{name_of(score)}{because}", *remarks]))
+    plain = FittedNovelty(score, "; ".join([f"{name_of(score)}{because}", *remarks]))
+    if strangers is None:
+        return plain
+    try:
+        others = samples_of(model, strangers, train.features is not None, "strange")
+        fitted = weighted(name_of(score), unknown_class)
+        fitted.fit_with(train, val, others, unknown_class=unknown_class, max_bytes=limit)
+    except ValueError as error:
+        return FittedNovelty(score, f"{plain.words}; not weighted by strangers, because {error}")
+    return FittedNovelty(fitted, f"{plain.words}; {weights_in_words(fitted, len(strangers))}")
+
+
+def weights_in_words(score: WeightedVotes, num_strangers: int) -> str:
+    """Return the weights that strangers gave to each vote, as shares of their sum."""
+    total = max(float(score.weights.sum()), 1e-12)
+    names = name_of(score).partition(":")[2].split("+")
+    shares = zip(names, score.weights.tolist(), strict=True)
+    listed = ", ".join(f"{name} {weight / total:.0%}" for name, weight in shares)
+    return f"weighted by {num_strangers} strangers: {listed}"
 
 
 def what_is_missing(name: str, model: nn.Module, unknown_class: bool) -> str:

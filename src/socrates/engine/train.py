@@ -7,6 +7,7 @@ import contextlib
 import math
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +28,18 @@ from socrates.engine.build import (
     weight_norm,
 )
 from socrates.engine.epoch import OnNan, train_epoch
-from socrates.engine.evaluate import evaluate_fitted, infer, refinement, val_record
+from socrates.engine.evaluate import (
+    evaluate_fitted,
+    fitting_split,
+    infer,
+    refinement,
+    val_record,
+)
 from socrates.engine.events import Closed, EpochDone, Finished, Started, Tell, to_nobody
-from socrates.engine.keep import keep_model, reserve
+from socrates.engine.keep import keep_model, reserve, with_holdout
 from socrates.engine.launch import launched
 from socrates.engine.lock import held
+from socrates.engine.open_world import measure_strangers
 from socrates.engine.pace import seconds_per_epoch
 from socrates.engine.ranks import Ranks, devices_and_nodes, follows, unheard
 from socrates.engine.saving import Saving
@@ -175,6 +183,7 @@ def _train(experiment: Experiment, out: Path, options: Options, tell: Tell) -> R
             loaded = load_data(experiment, options.data_root, fabric.device, tell)
         data_now = fingerprint_loaded(experiment.dataset.name, loaded, options.data_root)
         splits, reserved = reserve(data.to_device(loaded, fabric.device), experiment.certify)
+        splits = with_holdout(splits, experiment.holdout)
         state = build(experiment, splits, fabric, options.start)
         with ranks.first_ahead():
             run = Run.create(out, experiment)  # not before: a mistake leaves no directory
@@ -206,7 +215,7 @@ def resume(run: Run, state: State, data_now: Fingerprint) -> None:
     state.load(run.checkpoint)
     run.forget_epochs_after(state.epoch)
     for epoch in range(experiment.keep_every, state.epoch + 1, experiment.keep_every):
-        for split in ("val", "test"):
+        for split in {"val", "test", fitting_split(experiment)}:
             try:
                 run.predictions(split, epoch)
             except (OSError, ValueError) as error:
@@ -272,8 +281,9 @@ def measure(model: Any, state: State, splits: Splits, run: Run, ranks: Ranks) ->
     logits = infer(model, splits.val, ranks)
     if epoch == experiment.optimization.epochs or epoch % experiment.keep_every == 0:
         test_logits = infer(model, splits.test, ranks)
+        held = None if splits.holdout is None else infer(model, splits.holdout, ranks)
         if ranks.first:
-            save_logits(run, epoch, splits, logits, test_logits)
+            save_logits(run, epoch, splits, logits, test_logits, held)
         ranks.wait()
     record: dict[str, Any] = {"val_loss": float(state.method.validation_loss(logits, labels))}
     if experiment.choose == "refinement":
@@ -294,7 +304,8 @@ def finish(
     chosen = run.chosen_epoch()
     if state.best:
         state.model.load_state_dict(state.best)
-        save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test))
+        held = None if splits.holdout is None else infer(model, splits.holdout)
+        save_logits(run, chosen, splits, infer(model, splits.val), infer(model, splits.test), held)
     evaluation, scalers = evaluate_fitted(run, chosen)
     run.save_evaluation(evaluation)
     kept = keep_model(
@@ -307,6 +318,8 @@ def finish(
         reserved,
         options.novelty,
     )
+    if strangers := measure_strangers(run, chosen):
+        run.save_evaluation(replace(evaluation, strangers=strangers))
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
     if pretrained := getattr(state.model, "pretrained_weights", ""):
@@ -314,8 +327,14 @@ def finish(
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
 
 
-def save_logits(run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor) -> None:
-    """Keep the logits of the validation and test data."""
-    for name, split, logits in (("val", splits.val, val), ("test", splits.test, test)):
+def save_logits(
+    run: Run, epoch: int, splits: Splits, val: Tensor, test: Tensor, holdout: Tensor | None
+) -> None:
+    """Keep the logits of the held-out training data, if there are any, of validation and test."""
+    kept = [("val", splits.val, val), ("test", splits.test, test)]
+    if splits.holdout is not None and holdout is not None:
+        # first: an epoch counts as kept when those of val and test are there
+        kept.insert(0, ("holdout", splits.holdout, holdout))
+    for name, split, logits in kept:
         labels = split.labels.cpu().numpy()
         run.save_predictions(name, epoch, logits.cpu().numpy(), labels, splits.num_classes)

@@ -4,6 +4,7 @@ An error says what was given, what was expected and what to do.
 """
 
 from numbers import Real
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -27,6 +28,11 @@ def at_least_single(logits: Tensor) -> Tensor:
     A loss computed in half precision has two or three digits.
     """
     return logits.float() if logits.itemsize < 4 else logits
+
+
+def vector_norm(rows: Tensor, order: float) -> Tensor:
+    """Return the norm of each row; its gradient is 0 for a row of zeros."""
+    return cast(Any, torch.linalg).vector_norm(rows, order, dim=1)
 
 
 def true_class(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
@@ -119,6 +125,14 @@ def check_gamma(gamma: float) -> float:
             f"0 switches the focal term off, the paper uses 1 to 4"
         )
     return float(gamma)
+
+
+def check_setting(value: float, name: str, above: bool = False) -> float:
+    """Return a setting as a float, or raise if it is negative, endless or, for `above`, zero."""
+    if not is_number(value) or not 0 <= value < float("inf") or (above and value == 0):
+        expected = "above 0" if above else "at least 0"
+        raise ValueError(f"{name} must be a number {expected}, got {value!r}")
+    return float(value)
 
 
 def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueError:

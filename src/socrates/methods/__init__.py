@@ -15,8 +15,11 @@ from ..names import called, find, options_of
 from .ablations import ABLATIONS
 from .adaptive import sat, socrates
 from .ccl_sc import ccl_sc
+from .crl import CorrectnessRanking
 from .logits_only import CEDECE, FLSD, Brier, CrossEntropy, Focal, gamblers
 from .mc import MetaCalibration
+from .regmixup import RegMixup
+from .rivals import BSCEGRA, MDCA, BetaPenalty, DualFocal, LabelSmoothing, LogitNorm, MbLS
 from .two_phase import TwoPhase
 
 __all__ = ["METHODS", "TwoPhase", "build", "check_model", "factory", "options"]
@@ -31,6 +34,15 @@ METHODS: dict[str, Callable[..., Method]] = {
     "mc": MetaCalibration,
     "ce_dece": CEDECE,
     "ccl_sc": ccl_sc,
+    "label_smoothing": LabelSmoothing,
+    "mbls": MbLS,
+    "mdca": MDCA,
+    "dual_focal": DualFocal,
+    "bsce_gra": BSCEGRA,
+    "logit_norm": LogitNorm,
+    "crl": CorrectnessRanking,
+    "regmixup": RegMixup,
+    "beta_penalty": BetaPenalty,
     "socrates": socrates,
     **ABLATIONS,
 }

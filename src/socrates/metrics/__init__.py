@@ -15,7 +15,7 @@ from .chance import Excess, ExcessDifference, compare_excess, excess
 from .decomposition import Corp, Decomposition, corp, decompose
 from .direction import Direction, direction, top_k
 from .meter import CalibrationMeter
-from .ood import aupr, auroc, fpr_at_tpr
+from .ood import aupr, auroc, fpr_at_tpr, unknown_answered
 from .predictions import READINGS, has_unknown, predict
 from .registry import METRICS, Metric
 from .scoring import accuracy, brier, nll
@@ -34,5 +34,5 @@ __all__ = [
     "compare_excess", "conformal", "corp", "coverage_at_risk", "cw_ece", "debiased_ece",
     "decompose", "direction", "ece", "excess", "floor", "fpr_at_tpr", "has_unknown", "mce",
     "nll", "predict", "reliability", "risk_coverage", "sets", "smooth_ece", "top_k",
-    "worst_classes", "worst_groups",
+    "unknown_answered", "worst_classes", "worst_groups",
 ]  # fmt: skip

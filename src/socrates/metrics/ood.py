@@ -10,7 +10,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..arrays.open import Array, ArrayLike, check_share, open_scores, open_weight, weighted_mean
+from ..arrays.open import (
+    Array,
+    ArrayLike,
+    as_numpy,
+    check_share,
+    open_scores,
+    open_weight,
+    weighted_mean,
+)
 
 WeightPair: TypeAlias = tuple[ArrayLike | None, ArrayLike | None]
 
@@ -112,6 +120,45 @@ def fpr_at_tpr(
     is_enough = np.flatnonzero(share_accepted >= tpr - 1e-12)
     threshold = positives.scores[is_enough[-1]]
     return weighted_mean(negatives.scores >= threshold, negatives.weight)
+
+
+def unknown_answered(
+    known: ArrayLike,
+    correct: ArrayLike,
+    unknown: ArrayLike,
+    kept: float = 0.9,
+    *,
+    sample_weight: WeightPair | None = None,
+) -> float:
+    """Return the share of unknown samples that are answered, by default UA90.
+
+    The threshold is the highest one that still answers the share `kept` of those known samples
+    whose answer is correct: the price of declining, as a user feels it.
+
+    Args:
+        known: (N,) scores of in-distribution samples, higher for safer answers.
+        correct: (N,) whether the answer to each of them is correct.
+        unknown: (M,) scores of out-of-distribution samples.
+        kept: share of the correct answers to keep, above 0 and up to 1.
+        sample_weight: as for `auroc`.
+
+    >>> unknown_answered([0.9, 0.8, 0.4, 0.1], [1, 1, 0, 0], unknown=[0.85, 0.5], kept=1.0)
+    0.5
+    """
+    check_share("kept", kept, "a share above 0 and up to 1", allow_1=True)
+    is_correct = np.asarray(as_numpy(correct, "correct"))
+    scores = as_numpy(known, "known")
+    if is_correct.shape != scores.shape or not np.isin(is_correct, (0, 1)).all():
+        raise ValueError(
+            f"correct must hold True or False for each of the {len(scores)} known scores, got the "
+            f"shape {is_correct.shape}"
+        )
+    if not is_correct.any():
+        raise ValueError("no answer is correct: there is no threshold that keeps correct answers")
+    mask = is_correct.astype(bool)
+    weight, others = sample_weight or (None, None)
+    of_correct = None if weight is None else as_numpy(weight, "sample_weight")[mask]
+    return fpr_at_tpr(scores[mask], unknown, kept, sample_weight=(of_correct, others))
 
 
 def _open_both(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from .. import metrics
 from ..arrays.entries import open_top
 from ..files import replace_text, replacing
 from ..metrics import METRICS, Metric, Prediction
+from ..metrics.open_world import OPEN_WORLD
 from ..records import Run
 from ..scaling import SCALERS
 from .certifying import NO_PROMISE
@@ -68,11 +70,12 @@ prediction = predictor.predict(images)  # probs, confidence, predicted, novelty,
 def write_card(predictor: Predictor, file: Path, format: str, run: Run | None = None) -> Path:
     """Write the card beside a file, with a reliability diagram if the run kept its test logits."""
     tested = prediction_on_test(predictor, run)
+    strangers = strangers_on_test(predictor, run)
     if tested is not None:
         method = str(predictor.about.facts.get("method", ""))
         write_diagram(*tested, method, file.with_name(PICTURE))
     path = card_path(file)
-    replace_text(path, card_text(predictor, file.name, format, tested))
+    replace_text(path, card_text(predictor, file.name, format, tested, strangers))
     return path
 
 
@@ -113,6 +116,38 @@ def prediction_on_test(
     return prediction, torch.tensor(kept.labels).long()
 
 
+def strangers_on_test(predictor: Predictor, run: Run | None) -> Mapping[str, Any]:
+    """Return the numbers of the run's strangers, {} if it has none or of another epoch."""
+    if run is None or not (run.directory / "evaluation.json").is_file():
+        return {}
+    evaluation = run.evaluation()
+    return evaluation.strangers if evaluation.epoch == predictor.about.epoch else {}
+
+
+def strangers_rows(strangers: Mapping[str, Any]) -> list[str]:
+    """Return the table of the strangers, a column for each score; nothing without any."""
+    if not strangers:
+        return []
+    scores = [score for score in ("confidence", "novelty") if score in strangers]
+    counts = strangers["counts"]
+    rows = [
+        f"\n| against {counts['strangers']:,} strangers | {' | '.join(scores)} |",
+        f"|---|{'---|' * len(scores)}",
+    ]
+    for name, metric in OPEN_WORLD.items():
+        values = [strangers[score].get(name) for score in scores]
+        cells = ["" if value is None else metric.text(value) for value in values]
+        rows.append(
+            f"| {as_text(metric.symbol)}: {as_text(metric.meaning)} | {' | '.join(cells)} |"
+        )
+    if "strangers_answered" in counts:
+        rows.append(
+            f"\nWithout a certificate it answers {counts['strangers_answered']:.1%} of these "
+            f"strangers, and {counts['known_answered']:.1%} of the test images."
+        )
+    return rows
+
+
 def measure_on_test(prediction: Prediction, labels: torch.Tensor) -> dict[str, Measured]:
     """Return each metric that a run shows; accuracy and ECE with their 95% intervals."""
     measured: dict[str, Measured] = {}
@@ -131,7 +166,11 @@ def measure_on_test(prediction: Prediction, labels: torch.Tensor) -> dict[str, M
 
 
 def card_text(
-    predictor: Predictor, file: str, format: str, tested: tuple[Prediction, torch.Tensor] | None
+    predictor: Predictor,
+    file: str,
+    format: str,
+    tested: tuple[Prediction, torch.Tensor] | None,
+    strangers: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the card: front matter for the Hub, then what a person asks first."""
     about = predictor.about
@@ -146,7 +185,7 @@ def card_text(
     if about.scaler != "none":
         module = predictor.scalers[about.scaler]
         title = SCALERS[about.scaler].title
-        scaler = f"{as_text(title)}, {as_text(module)}, fitted on validation data"
+        scaler = f"{as_text(title)}, {as_text(module)}, fitted on held-out data"
     certificate = NO_PROMISE
     if about.certificate:
         certificate = as_text(about.certificate)
@@ -162,11 +201,12 @@ def card_text(
         f"An image classifier of {len(names)} classes that says how sure it is: "
         f"{as_code(about.model)} trained with {method}.\n",
         *results,
+        *strangers_rows(strangers or {}),
         "\n## How its confidence is made\n",
         f"- Scaler: {scaler}",
         *reading,
         f"- Certificate: {certificate}",
-        f"- Novelty, the share of known validation images that look less strange: "
+        f"- Novelty, the share of known held-out images that look less strange: "
         f"{as_text(in_words(predictor.novelty, about.strange))}",
         "\n## What it was trained on\n",
         *(f"- {as_text(key)}: {as_code(value)}" for key, value in about.facts.items()),

@@ -28,7 +28,7 @@ from .seen import new_rows
 from .strangeness import (
     check_fits,
     check_limit,
-    is_familiar,
+    divided_by_label,
     logits_and_novelty,
     novelty_of_logits,
 )
@@ -173,7 +173,8 @@ class Predictor(nn.Module):
     ) -> Tensor:
         """Return which samples are answered: a known class, not too strange, confident enough."""
         known = predicted < len(self.classes)
-        known = known & is_familiar(novelty, self.about.strange, confidence)
+        if novelty is not None:
+            known = known & (novelty.to(known.device) <= self.about.strange)
         if self.certificate is None:
             return known
         return known & accepted(self.certificate, self.classes, confidence, predicted, novelty)
@@ -263,6 +264,7 @@ class Predictor(nn.Module):
         strangers: Inputs | ArrayLike | None = None,
         share: float | None = None,
         strangers_from: str = "",
+        unknown_label: bool = False,
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
@@ -273,13 +275,19 @@ class Predictor(nn.Module):
         the model remembers: up to 2% that look like one of them are left out with a warning, more
         are refused. Logits are taken on trust. With `strangers`, inputs of none of the classes, the
         promise holds for any share of strangers like them up to `share`; `strangers_from` names
-        them in the certificate. See `socrates.abstention.certify`.
+        them in the certificate. With `unknown_label`, inputs labeled C, the number of classes, or
+        "unknown" are these strangers. See `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
                 "certify takes labels and either inputs or logits: write certify(inputs, labels, "
                 "risk=0.05), or certify(labels=labels, logits=logits, risk=0.05)"
             )
+        if unknown_label:
+            if logits is not None or strangers is not None:
+                raise ValueError("unknown_label divides inputs: leave logits and strangers out")
+            samples = self._open_inputs(inputs)
+            inputs, labels, strangers = divided_by_label(samples, labels, len(self.classes))
         with uncertified(self):
             if logits is None:
                 samples, labels = self._new_samples(inputs, labels)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..arrays.open import ArrayLike, as_tensor
+from ..arrays.open import ArrayLike, as_numpy, as_tensor
 from ..contracts import Inputs
 from ..novelty import NoveltyScore
 
@@ -82,15 +82,24 @@ def novelty_of_logits(
     return novelty.scores(None, logits)
 
 
-def is_familiar(novelty: Tensor | None, limit: float, like: Tensor) -> Tensor:
-    """Return which samples are not too strange: all of them if novelty was not measured.
+def divided_by_label(
+    inputs: Inputs, labels: ArrayLike, num_classes: int
+) -> tuple[Tensor, ArrayLike, Tensor]:
+    """Return inputs and labels of the classes, and the inputs labeled C or "unknown".
 
-    >>> is_familiar(torch.tensor([0.2, 0.99]), 0.95, torch.zeros(2))
-    tensor([ True, False])
+    >>> _, labels, strangers = divided_by_label(torch.zeros(3, 1), [1, 2, 0], num_classes=2)
+    >>> labels.tolist(), len(strangers)
+    ([1, 0], 1)
     """
-    if novelty is None or limit >= 1:
-        return torch.ones_like(like, dtype=torch.bool)
-    return (novelty <= limit).to(like.device)
+    words = as_numpy(labels, "labels")
+    is_strange = words == ("unknown" if words.dtype.kind in "UO" else num_classes)
+    rows = torch.as_tensor(is_strange)
+    if not isinstance(inputs, Tensor) or rows.shape != inputs.shape[:1] or not rows.any():
+        raise ValueError(
+            f"unknown_label expects a label for each input, and some of them to be {num_classes} "
+            "or 'unknown'"
+        )
+    return inputs[~rows], words[~is_strange], inputs[rows]
 
 
 def check_limit(limit: float) -> float:

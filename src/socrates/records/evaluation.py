@@ -90,6 +90,8 @@ class Evaluation:
     parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # by scaler, of the test rows with the usual reading of the unknown class
     evidence: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # of the strangers, if there are any: the metrics of OPEN_WORLD by score, and their counts
+    strangers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def rows(self, scaler: str) -> RowEvidence | None:
         """Return the evidence of the test rows under a scaler; None if it was not recorded."""

@@ -163,7 +163,11 @@ def _scaled_head(metric: str, scaler: str) -> str:
 
 def _scaler_notes(scaled: bool) -> list[str]:
     words = [f"{scaler.short} {scaler.long}" for scaler in study_scalers().values() if scaler.short]
-    return [f"{', '.join(words)}, each fitted on the validation split."] if scaled else []
+    return (
+        [f"{', '.join(words)}, each fitted on validation data or a run's holdout."]
+        if scaled
+        else []
+    )
 
 
 def _reading_notes(settings: Settings) -> list[str]:

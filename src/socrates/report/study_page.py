@@ -25,6 +25,7 @@ from .page import composed, meanings, methods_of, page_of
 from .results import Members, Results, Settings
 from .selection import first_shown
 from .statistics import mean_std
+from .strangers import strangers_table
 from .style import Look, styles
 from .tables import to_html
 from .tuning import tuning_of, variants_table
@@ -152,6 +153,9 @@ def tables_of(
     if len(members) > 1:
         differences = significance_table({heading: members}, metrics=FEWEST).without_first_key()
         tables["differences"] = {USUAL_READING: html(differences)}
+    strangers = strangers_table({heading: members}).without_first_key()
+    if strangers.rows:
+        tables["strangers"] = {USUAL_READING: html(strangers)}
     return tables
 
 

@@ -106,7 +106,8 @@ CURVES = {
 class MethodWords:
     """The printed name of a method, its look, and what the glossary says of it.
 
-    The marker is in matplotlib's spelling.
+    The marker is in matplotlib's spelling. Without a colour a method looks like one from elsewhere:
+    eyes tell no more of them apart.
     """
 
     title: str
@@ -114,6 +115,10 @@ class MethodWords:
     marker: str
     long: str
     meaning: str
+
+
+def _rival(title: str, long: str, meaning: str) -> MethodWords:
+    return MethodWords(title, "", "", long, meaning)
 
 
 _METHODS = {
@@ -177,10 +182,37 @@ _METHODS = {
         "Socrates loss",
         "a focal loss with an unknown class, an adaptive target and a penalty on doubt",
     ),
+    "label_smoothing": _rival(
+        "LS", "label smoothing", "a share of each label is spread over all classes"
+    ),
+    "mbls": _rival(
+        "MbLS", "margin-based label smoothing", "logits may be apart by a margin at no cost"
+    ),
+    "mdca": _rival(
+        "MDCA",
+        "focal loss + MDCA",
+        "the mean probability of each class follows its share of the batch",
+    ),
+    "dual_focal": _rival(
+        "Dual focal", "dual focal loss", "focal loss with the class that ranks after the true one"
+    ),
+    "bsce_gra": _rival(
+        "BSCE-GRA", "BSCE-GRA", "cross-entropy whose gradient is weighted by the Brier distance"
+    ),
+    "logit_norm": _rival("LogitNorm", "LogitNorm", "cross-entropy of the direction of the logits"),
+    "crl": _rival(
+        "CRL",
+        "correctness ranking loss",
+        "confidence in the order of how often samples were answered correctly",
+    ),
+    "regmixup": _rival("RegMixup", "RegMixup", "mixtures of two images beside the images"),
+    "beta_penalty": _rival(
+        "CE + β", "beta penalty", "cross-entropy or focal loss with the Socrates loss's β alone"
+    ),
 }
 METHODS = {name: method.title for name, method in _METHODS.items()}
-COLOURS = {name: method.colour for name, method in _METHODS.items()}
-MARKERS = {name: method.marker for name, method in _METHODS.items()}
+COLOURS = {name: method.colour for name, method in _METHODS.items() if method.colour}
+MARKERS = {name: method.marker for name, method in _METHODS.items() if method.marker}
 SYMBOLS = {"gamma": "γ", "alpha": "α", "beta": "β", "start_epoch": "E_s"}
 LETTERS = {symbol: name.partition("_")[0] for name, symbol in SYMBOLS.items()}  # for file names
 

@@ -13,6 +13,7 @@ from .answer import Answer, answers_of, shown_in_test
 from .comparisons import PublishedLookup, Settings, performance_table, reading_table
 from .idle import with_idle
 from .listings import runs_table, significance_table, skipped_table
+from .strangers import strangers_table
 from .study_rule import rules_of
 from .style import styles
 from .tables import Table, write_table
@@ -77,6 +78,7 @@ def write_report(
         performance_table(shown, "test", published, caveats, scaled=True),
         reading_table(shown),
         significance_table(shown),
+        strangers_table(shown),
         runs_table(settings, shown),
     ]
     tables = [with_choices(table, answers) for table in of_test]

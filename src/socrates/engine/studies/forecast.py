@@ -117,7 +117,8 @@ def sizes_of(experiment: Experiment, data_root: Path | None = None) -> Sizes:
     Sizes(train=500, val=5000, test=10000, image_shape=(3, 224, 224), num_classes=100)
     """
     sizes = _sizes(experiment.dataset, data_root)
-    return sizes._replace(train=experiment.num_train or sizes.train)
+    train = experiment.num_train or sizes.train
+    return sizes._replace(train=train - int(experiment.holdout * train))
 
 
 @cache
