@@ -255,3 +255,13 @@ def test_ccl_sc_has_half_the_batch_everywhere(dataset, model):
     usual, contrastive = (usual_optimization(dataset, model, method) for method in ("ce", "ccl_sc"))
     assert (usual.batch_size, contrastive.batch_size) == (128, 64)
     assert dataclasses.replace(contrastive, batch_size=128) == usual
+
+
+def test_a_later_field_of_the_optimization_is_written_only_where_it_differs():
+    usual = Experiment(Part("digits"), Part("mlp"), Part("ce"))
+    assert "backbone_joins" not in usual.to_json()["optimization"]
+    assert Experiment.from_json(usual.to_json()) == usual
+    joined = replace(usual, optimization=Optimization(backbone_joins=20))
+    assert joined.to_json()["optimization"]["backbone_joins"] == 20
+    assert Experiment.from_json(joined.to_json()) == joined
+    assert joined.name != usual.name

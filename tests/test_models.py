@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import math
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -14,7 +16,10 @@ from torch.nn import functional as F
 
 from socrates import models
 from socrates.contracts import Classifier
+from socrates.engine.train import train
+from socrates.experiment import Experiment, Optimization, Part
 from socrates.models.resnet import BasicBlock, Padding, Projection
+from socrates.models.sources import weights_fingerprint
 from socrates.models.vit import TransformerBlock
 
 SMALL = [  # small enough to run here
@@ -400,6 +405,43 @@ def test_transfer_reads_a_local_model_and_trains_all_of_it(tiny_vit):
     F.cross_entropy(model(images), torch.tensor([0, 1, 2])).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     assert model.head.in_features == 16
+
+
+def test_transfer_pins_a_revision_and_knows_its_weights(tiny_vit, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    asked = {}
+
+    def from_pretrained(source, **options):
+        asked.update(options, source=source)
+        return transformers.ViTModel(transformers.ViTConfig.from_pretrained(tiny_vit))
+
+    model = models.build("vit_transfer", 5, (3, 32, 32), source=str(tiny_vit))
+    assert model.pretrained_weights == weights_fingerprint(model.body)
+    with torch.no_grad():
+        next(model.body.parameters()).add_(1)
+    assert model.pretrained_weights != weights_fingerprint(model.body)
+    from_config = models.build("vit_transfer", 5, (3, 32, 32), **model.options_when_kept)
+    assert from_config.pretrained_weights == ""
+    monkeypatch.setattr(transformers.ViTModel, "from_pretrained", from_pretrained)
+    models.build("vit_transfer", 5, (3, 32, 32))
+    assert asked["source"] == "google/vit-base-patch16-224"
+    assert asked["revision"] == "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3"
+
+
+def test_a_finished_run_records_the_weights_it_started_from(tiny_vit, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
+    path = tmp_path / "images.npz"
+    np.savez(path, x_train=pixels, y_train=np.arange(40) % 2)
+    experiment = Experiment(
+        Part(f"npz:{path}", image_size=32),
+        Part("vit_transfer", source=str(tiny_vit)),
+        Part("ce"),
+        optimization=Optimization(epochs=1, batch_size=32),
+    )
+    run = train(experiment, tmp_path / "runs", keep_weights="none")
+    record = json.loads((run.directory / "finished.json").read_text())
+    model = models.build("vit_transfer", 2, (3, 32, 32), source=str(tiny_vit))
+    assert record["pretrained_weights"] == model.pretrained_weights
 
 
 def test_transfer_has_the_size_of_the_base_model():

@@ -190,6 +190,15 @@ def test_columns_shared_by_two_studies_agree(one, other, epoch, metric):
     assert same((one[0], epoch, one[1], metric), (other[0], epoch, other[1], metric))
 
 
+def test_deviations_that_the_ablations_leave_out_exceed_what_their_captions_say():
+    cells = {
+        metric: [find("gamma", epoch, 2, metric) for epoch in EPOCHS] for metric in METRICS[:2]
+    }
+    deviations = sorted(cell.std for cell in cells["ece"] if cell.std > 0.2)
+    assert deviations == [0.21, 0.42, 0.44, 0.54, 0.81, 0.99, 1.15]
+    assert [cell.std for cell in cells["acc"] if cell.std > 2] == [2.01]
+
+
 @pytest.mark.parametrize("cell", [cell for cell in table("test") if cell.column == "socrates"])
 def test_unscaled_socrates_is_that_of_the_test_table(cell):
     assert same(("test", *cell), ("posthoc", *cell))
@@ -288,6 +297,7 @@ def expected(names, rows=None, columns=None, metrics=None):
 
 
 SCALED = [cell.column for cell in table("posthoc") if "+" in cell.column]
+CONTRASTED = ("food101-resnet34", "cifar100-vit", "cifar100-vit_transfer")
 ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
 
 
@@ -297,7 +307,14 @@ ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
         ("ada_ece", expected(BY_SETTING, metrics=["ada_ece"])),
         ("cw_ece", expected(BY_SETTING, metrics=["cw_ece"])),
         ("constant", expected(BY_SETTING, ["svhn-vgg16"], ["ccl_sc"])),
-        ("some_constant", expected(BY_SETTING, ["svhn-vgg16"], ["focal", "flsd", "ce_dece"])),
+        (
+            "some_constant",
+            expected(BY_SETTING, ["svhn-vgg16"], ["focal", "flsd", "ce_dece"])
+            | expected(["posthoc"], ["food101-resnet34"], ["ce+matrix"])
+            | expected(["posthoc"], ["cifar100-vgg16", "cifar100-vit"], ["socrates+matrix"])
+            | expected(["posthoc"], ["cifar100-resnet110", "cifar100-vit_transfer"], ["ce+matrix"]),
+        ),
+        ("four_seeds", expected(["posthoc"], columns=SCALED)),
         ("collapsed", expected(BY_SETTING, ["food101-resnet34"], ["sat"])),
         ("sat_run", expected(ABLATIONS, columns=["socrates:no-focal-no-beta"])),
         ("focal_run", expected(ABLATIONS, columns=["socrates:no-target"])),
@@ -310,6 +327,11 @@ ABLATIONS = ("ablation-vgg16", "ablation-resnet110")
         ("backbone_rate", expected(BY_SETTING, ["cifar100-vit_transfer"])),
         ("ce_dece", expected(BY_SETTING, columns=["ce_dece"])),
         ("queues", expected(BY_SETTING, columns=["ccl_sc"])),
+        (
+            "contrasted",
+            expected(BY_SETTING, CONTRASTED, ["ccl_sc"])
+            | expected(["hyperparameters"], CONTRASTED, ["ccl_sc"], ["Mdim"]),
+        ),
         (
             "temperature",
             expected(BY_SETTING, columns=["ccl_sc"])

@@ -24,9 +24,11 @@ from socrates.paper.recipe_data import gather
 from socrates.paper.recipes import RECIPES, find_recipes, write_recipes
 from socrates.paper.scales import STAND_INS, LaptopScale, PaperScale
 from socrates.paper.settings import SETTINGS
+from socrates.paper.tables import SAME_PENALTY
 from socrates.paper.weight_norm import verdict
 from socrates.records import Run
 from socrates.report.aggregate import group_runs, read_run
+from socrates.report.figures.compose import caption
 from socrates.scaling.affine import VectorScaling
 
 SCALES = (PaperScale(), LaptopScale())
@@ -442,6 +444,33 @@ def test_the_claim_about_weight_norms_is_judged_in_words(laptop, tmp_path):
 def test_verdict_on_weight_norms(ours, ce, words):
     spread = np.array([[-0.1], [0.1]])  # two seeds
     assert verdict(np.array(ours) + spread, np.array(ce) + spread).startswith(words)
+
+
+@pytest.mark.parametrize(("name", "said"), [("beta", True), ("gamma", False)])
+def test_table_6_says_that_two_of_its_columns_are_one_function(laptop, name, said):
+    scale = LaptopScale()
+    wanted = RECIPES[name].wanted([], scale, (1, 2))
+    data, _ = gather(wanted, scale, laptop)
+    (table,) = RECIPES[name].make(data, name)
+    assert (SAME_PENALTY in table.notes) == said
+
+
+def test_one_seed_decides_nothing_about_weight_norms():
+    ours, ce = np.array([[3.0, 3.0]]), np.array([[2.0, 4.0]])
+    assert verdict(ours, ce) == "one seed cannot tell"
+    assert verdict(np.repeat(ours, 2, axis=0), ce) == "one seed cannot tell"
+
+
+def test_titles_of_panels_side_by_side_have_a_line_each(laptop):
+    scale = LaptopScale()
+    data, _ = gather(RECIPES["transfer"].wanted([], scale, (1, 2)), scale, laptop)
+    (drawing,) = RECIPES["transfer"].make(data, "transfer")
+    setting = scale.title("cifar100-vit_transfer")
+    assert [panel.title.split("\n") for panel in drawing.panels] == [
+        ["over the epochs:", setting],
+        ["reliability:", setting],
+    ]
+    assert "\n" not in caption(drawing)
 
 
 @pytest.mark.parametrize(("name", "both"), [("losses", True), ("posthoc-pareto", False)])

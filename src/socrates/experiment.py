@@ -89,6 +89,10 @@ class Part:
         return f"Part({', '.join([repr(self.name), *options])})"
 
 
+# Fields of the optimization that files of format 1.0 may lack; they are written where they differ.
+LATER_FIELDS: dict[str, Any] = {"backbone_joins": 0}
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One training run. Vary it with `dataclasses.replace`.
@@ -187,6 +191,9 @@ class Experiment:
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
         plain["optimization"]["milestones"] = list(self.optimization.milestones)
+        for name, default in LATER_FIELDS.items():
+            if plain["optimization"][name] == default:
+                del plain["optimization"][name]
         return plain
 
     @classmethod
@@ -194,10 +201,11 @@ class Experiment:
         """Return the experiment that `to_json` wrote; name what is missing or unknown."""
         plain = {"holdout": 0.0, **plain}  # a field that the first runs of this format lack
         _check_fields("an experiment", cls, plain)
-        _check_fields("its optimization", Optimization, plain["optimization"])
+        settings = {**LATER_FIELDS, **plain["optimization"]}
+        _check_fields("its optimization", Optimization, settings)
         parts = {key: Part(plain[key]["name"], **plain[key]["options"]) for key in KINDS}
-        milestones = tuple(plain["optimization"]["milestones"])
-        optimization = Optimization(**{**plain["optimization"], "milestones": milestones})
+        milestones = tuple(settings["milestones"])
+        optimization = Optimization(**{**settings, "milestones": milestones})
         return cls(**{**plain, **parts, "optimization": optimization})
 
 

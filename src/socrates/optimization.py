@@ -46,11 +46,14 @@ class Optimization:
     milestones: tuple[int, ...] = ()
     recipe: str = "paper"
     clip_norm: float = 0.0
+    # from this epoch on the backbone learns at the head's rate, as in the released code; 0: never
+    backbone_joins: int = 0
 
     def __post_init__(self) -> None:
         check_choice("recipe", self.recipe, RECIPES)
         for name in ("epochs", "batch_size", "halve_every"):
             check_whole(name, getattr(self, name), above=0)
+        check_whole("backbone_joins", self.backbone_joins, above=-1)
         for name in ("learning_rate", "backbone_factor", "momentum", "weight_decay", "clip_norm"):
             number = check_finite(name, getattr(self, name))
             object.__setattr__(self, name, number)  # 1 and 1.0 are the same run

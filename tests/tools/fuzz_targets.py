@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from cifar_python_files import some_batch
 from hostile import Target
 from packing import dense_mat, of_zip, sealed_png, sealed_tar, tarred, written
 from socrates import data, scaling
 from socrates.audit.predictions import open_predictions
+from socrates.data.cifar_python import read_batches
 from socrates.data.download import extract
 from socrates.data.food101 import read_part
 from socrates.data.image import image_tensor
@@ -78,6 +80,12 @@ def official(folder: Path) -> list[Target]:
             folder / "test_batch.bin",
             lambda path: read_records([path], 1, 10),
             [cifar],
+        ),
+        Target(
+            "CIFAR python",
+            folder / "test_batch",
+            lambda path: read_batches([path], "labels", 10),
+            [some_batch()],
         ),
         Target(
             "MATLAB", folder / "train_32x32.mat", read_mat, [plain, dense], [(plain, dense_mat)]

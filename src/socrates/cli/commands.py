@@ -338,6 +338,9 @@ class Reproduce(ManyRuns):
     # Follow the authors' released code instead of the paper's text, where they differ and printed
     # numbers depend on it.
     as_released: Switch = False
+    # Lightning Fabric precision of the runs, such as bf16-mixed; every output names another one
+    # than 32-true.
+    precision: Text = "32-true"
     # Only list the runs, and estimate their time and disk space; in detail for a single table or
     # figure.
     dry_run: Switch = False

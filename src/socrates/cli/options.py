@@ -105,6 +105,9 @@ class TrainingOptions:
     learning_rate: OptionalFloat = None
     # Multiply the learning rate of all layers but the last by this, for transfer learning.
     backbone_factor: OptionalFloat = None
+    # From this epoch on, train all layers at the rate of the last, as the paper's released code
+    # did. Without it: never.
+    backbone_joins: OptionalInt = None
     sgd_momentum: OptionalFloat = None  # Momentum of SGD. Without it: what is usual.
     weight_decay: OptionalFloat = None  # Weight decay of SGD. Without it: what is usual.
     halve_every: OptionalInt = None  # Halve the learning rate after this many epochs, repeatedly.

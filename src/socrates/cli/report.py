@@ -103,7 +103,8 @@ def run_reproduce(options: Reproduce) -> None:
     """Carry out `socrates reproduce`."""
     seeds = parse_seeds(options.seeds) if options.seeds else None
     asked = {
-        name: getattr(options, name) for name in ("scale", "dataset", "rule", "as_released", "out")
+        name: getattr(options, name)
+        for name in ("scale", "dataset", "rule", "as_released", "precision", "out")
     }
     paper_plan = plan(options.names, settings=options.setting, seeds=seeds, **asked)
     if paper_plan.scale.note:

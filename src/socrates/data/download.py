@@ -67,6 +67,10 @@ BASE_URLS = {
 FILES = {
     "cifar10": Remote("cifar", "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
     "cifar100": Remote("cifar", "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
+    "cifar10/python": Remote("cifar", "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),
+    "cifar100/python": Remote(
+        "cifar", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"
+    ),
     "svhn/train": Remote("svhn", "train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
     "svhn/test": Remote("svhn", "test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
     "food101": Remote("food101", "food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"),

@@ -60,18 +60,29 @@ def existing_images(folder: Path, classes: list[str]) -> set[str]:
     return existing
 
 
-def load_food101(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
+def load_food101(
+    root: Path,
+    *,
+    image_size: int | None = None,
+    augment: bool = True,
+    val_fraction: float = 0.2,
+    pad_small: bool = False,
+) -> Splits:
     """Load 60,600 / 15,150 / 25,250 images of 101 dishes from food-101/ below the root.
 
-    Evaluation takes the center; images smaller than that are enlarged first.
+    Evaluation takes the center; images smaller than that are enlarged first, or padded.
 
     Options:
         image_size: side in pixels of the images that the model gets, by default 224
         augment: whether training takes random resized crops and flips
+        val_fraction: share of the training images that validates: the paper's 0.2, or the 0.1 of
+            its released code
+        pad_small: whether evaluation pads images smaller than the center with black, as the
+            released code did
     """
     folder = fetch_extracted("food101", root, "food-101")
     classes = read_lines(folder / "meta" / "classes.txt")
-    train, val = hold_out(read_part(folder, "train", classes), 0.2)
+    train, val = hold_out(read_part(folder, "train", classes), val_fraction)
     test = read_part(folder, "test", classes)
     parts = {"train": train, "val": val, "test": test}
-    return streamed_splits(parts, classes, image_size or 224, augment)
+    return streamed_splits(parts, classes, image_size or 224, augment, pad_small=pad_small)

@@ -15,6 +15,7 @@ from socrates.contracts import Splits
 from socrates.files import is_number
 
 from .augment import Transform
+from .cifar_python import read_batches
 from .download import FILES, DataCorrupt, DataNotFound, fetch, fetch_extracted
 from .matlab import read_arrays
 from .resident import Arrays, resident_splits
@@ -87,17 +88,36 @@ def cifar_transform(mean: tuple[float, ...], std: tuple[float, ...], size: int |
     return Transform(mean, std, padding=4, flip=True, size=size)
 
 
+def python_version(key: str, root: Path, binary: str, python: str) -> Path | None:
+    """Return the folder of CIFAR's python version, if only that one is there.
+
+    It is what torchvision downloads; its archive is extracted if need be.
+    """
+    is_there = (root / binary).is_dir() or (root / FILES[key].name).exists()
+    remote = FILES[f"{key}/python"]
+    if is_there or not ((root / python).is_dir() or (root / remote.name).exists()):
+        return None
+    return fetch_extracted(f"{key}/python", root, python)
+
+
 def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """Load 45,000 / 5,000 / 10,000 images of 10 classes from cifar-10-batches-bin/ below the root.
+
+    The python version, cifar-10-batches-py/, is read where only that one is there.
 
     Options:
         image_size: side in pixels to resize images to; by default they keep their size
         augment: whether training images are cropped with a padding of 4 pixels and flipped; if they
             are enlarged, resized crops and flips
     """
-    folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
-    train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
-    test = read_records([folder / "test_batch.bin"], 1, 10)
+    python = python_version("cifar10", root, "cifar-10-batches-bin", "cifar-10-batches-py")
+    if python is not None:
+        train = read_batches([python / f"data_batch_{i}" for i in range(1, 6)], "labels", 10)
+        test = read_batches([python / "test_batch"], "labels", 10)
+    else:
+        folder = fetch_extracted("cifar10", root, "cifar-10-batches-bin")
+        train = read_records([folder / f"data_batch_{i}.bin" for i in range(1, 6)], 1, 10)
+        test = read_records([folder / "test_batch.bin"], 1, 10)
     mean = (0.4914, 0.4822, 0.4465)
     std = (0.2023, 0.1994, 0.2010)
     transform = cifar_transform(mean, std, image_size)
@@ -107,14 +127,21 @@ def load_cifar10(root: Path, *, image_size: int | None = None, augment: bool = T
 def load_cifar100(root: Path, *, image_size: int | None = None, augment: bool = True) -> Splits:
     """Load 45,000 / 5,000 / 10,000 images of 100 classes from cifar-100-binary/ below the root.
 
+    The python version, cifar-100-python/, is read where only that one is there.
+
     Options:
         image_size: side in pixels to resize images to; by default they keep their size
         augment: whether training images are cropped with a padding of 4 pixels and flipped; if they
             are enlarged, resized crops and flips
     """
-    folder = fetch_extracted("cifar100", root, "cifar-100-binary")
-    train = read_records([folder / "train.bin"], 2, 100)
-    test = read_records([folder / "test.bin"], 2, 100)
+    python = python_version("cifar100", root, "cifar-100-binary", "cifar-100-python")
+    if python is not None:
+        train = read_batches([python / "train"], "fine_labels", 100)
+        test = read_batches([python / "test"], "fine_labels", 100)
+    else:
+        folder = fetch_extracted("cifar100", root, "cifar-100-binary")
+        train = read_records([folder / "train.bin"], 2, 100)
+        test = read_records([folder / "test.bin"], 2, 100)
     mean = (0.5071, 0.4867, 0.4408)
     std = (0.2675, 0.2565, 0.2761)
     transform = cifar_transform(mean, std, image_size)

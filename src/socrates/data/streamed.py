@@ -11,11 +11,12 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from socrates.contracts import Batch, Preparation, Splits, Stream
 
 from .augment import TRIES, Transform, resized_boxes
-from .image import decoded, image_tensor, opened, stretched
+from .image import decoded, fitted, image_tensor, opened, stretched
 from .memory import THREADS
 from .resident import check_order
 from .splits import Labelled, hold_out
@@ -32,12 +33,24 @@ def resized_crop(pixels: Tensor, draws: Tensor, size: int, scale: tuple[float, f
     return stretched(crop[None], (size, size))[0]
 
 
+def padded(pixels: Tensor, size: int) -> Tensor:
+    """Return an image (C, H, W) with black borders that make each side at least `size`.
+
+    >>> padded(torch.ones(1, 1, 3, dtype=torch.uint8), 2).tolist()
+    [[[1, 1, 1], [0, 0, 0]]]
+    """
+    rows, columns = (max(size - side, 0) for side in pixels.shape[1:])
+    left, top = columns // 2, rows // 2
+    return F.pad(pixels, (left, columns - left, top, rows - top))
+
+
 @dataclass(eq=False, repr=False)
 class StreamedImages:
     """A split of image files; the transform's `size` is needed, its `scale` and `flip` augment.
 
     `shrink` says whether images larger than `size` are resized to it before the centre crop of
-    evaluation.
+    evaluation; `pad_small`, whether sides that are shorter get black borders instead of being
+    enlarged.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -55,6 +68,7 @@ class StreamedImages:
     transform: Transform
     _: KW_ONLY
     shrink: bool = False
+    pad_small: bool = False
     device: torch.device | str = "cpu"
 
     def __post_init__(self) -> None:
@@ -88,13 +102,22 @@ class StreamedImages:
         """Decode one image to uint8 (3, size, size); `draws` (TRIES + 1, 4) augment it."""
         path = self.paths[position]
         if draws is None or self.transform.scale is None:
-            pixels = image_tensor(path, (3, self.size, self.size), self.shrink)
+            pixels = self._center(path)
         else:
             with opened(path) as image:
                 whole = decoded(image)
             pixels = resized_crop(whole, draws[:TRIES], self.size, self.transform.scale)
         flipped = draws is not None and self.transform.flip and draws[TRIES, 0] < 0.5
         return pixels.flip(2) if flipped else pixels
+
+    def _center(self, path: Path) -> Tensor:
+        """Return the center of an image as evaluation sees it, uint8 (3, size, size)."""
+        shape = (3, self.size, self.size)
+        if not self.pad_small:
+            return image_tensor(path, shape, self.shrink)
+        with opened(path) as image:
+            whole = decoded(image)
+        return fitted(padded(whole, self.size)[None], shape[1:], self.shrink)[0]
 
     def batches(
         self,
@@ -137,11 +160,12 @@ def streamed_splits(
     size: int,
     augment: bool,
     shrink: bool = False,
+    pad_small: bool = False,
 ) -> Splits:
     """Return the splits of image files; without `val`, a fixed tenth of train validates.
 
     Images are normalized by ImageNet's mean and deviation. With `augment`, training takes random
-    resized crops and flips. For `shrink`, see `StreamedImages`.
+    resized crops and flips. For `shrink` and `pad_small`, see `StreamedImages`.
     """
     train, val = (parts["train"], parts["val"]) if "val" in parts else hold_out(parts["train"])
     augmented = Transform(*IMAGENET, flip=True, size=size, scale=(0.08, 1.0))
@@ -149,7 +173,9 @@ def streamed_splits(
 
     def split(part: Labelled, transform: Transform) -> StreamedImages:
         files, labels = part
-        return StreamedImages(files.tolist(), torch.from_numpy(labels), transform, shrink=shrink)
+        paths = files.tolist()
+        samples = torch.from_numpy(labels)
+        return StreamedImages(paths, samples, transform, shrink=shrink, pad_small=pad_small)
 
     return Splits(
         train=split(train, augmented if augment else plain),

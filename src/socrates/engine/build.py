@@ -15,6 +15,7 @@ from socrates.engine.events import Tell, to_nobody
 from socrates.engine.features import load_for_backbone
 from socrates.engine.ranks import strategy_of_many
 from socrates.engine.state import State
+from socrates.engine.switches import use_switches
 from socrates.experiment import Experiment, Optimization
 from socrates.predictor.file_format import read_file, tensors_of, weights_hash
 
@@ -46,6 +47,7 @@ def make_fabric(accelerator: str, precision: str, devices: int = 1, num_nodes: i
     """Return devices and precision as Fabric; say in one line what this machine does not have."""
     from lightning_fabric import Fabric  # heavy: imported where a run really starts
 
+    use_switches()
     options: Any = {"accelerator": accelerator, "precision": precision}
     options |= {"devices": devices, "num_nodes": num_nodes}
     is_many = devices * num_nodes > 1
@@ -195,8 +197,9 @@ def make_optimizer(model: nn.Module, settings: Optimization) -> torch.optim.SGD:
 def set_rate(optimizer: torch.optim.Optimizer, epoch: float, settings: Optimization) -> float:
     """Set the learning rate of every group after this many epochs; return the head's."""
     rate = learning_rate(epoch, settings)
+    joined = 0 < settings.backbone_joins <= epoch
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["factor"]
+        group["lr"] = rate if joined else rate * group["factor"]
     return rate
 
 

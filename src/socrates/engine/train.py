@@ -322,6 +322,8 @@ def finish(
         run.save_evaluation(replace(evaluation, strangers=strangers))
     records = run.epochs_until(state.epoch)
     collapsed = records[chosen - 1].collapsed
+    if pretrained := getattr(state.model, "pretrained_weights", ""):
+        kept = {**kept, "pretrained_weights": pretrained}
     run.finish({"epochs": len(records), "epoch": chosen, "collapsed": collapsed, **kept})
 
 

@@ -16,6 +16,7 @@ from .logits_only import CrossEntropy
 from .two_phase import two_phase
 
 HALF = ShareOfEpochs(0.5)
+CONTRASTED = ("features", "logits")
 
 
 class Contrastive(CrossEntropy):
@@ -37,9 +38,18 @@ class Contrastive(CrossEntropy):
     errors: KeyQueue
 
     def __init__(
-        self, task: Task, weight: float, momentum: float, queue_size: int, temperature: float
+        self,
+        task: Task,
+        weight: float,
+        momentum: float,
+        queue_size: int,
+        temperature: float,
+        contrast_on: str = "features",
     ) -> None:
         super().__init__(task)
+        if contrast_on not in CONTRASTED:
+            raise ValueError(f"contrast_on must be features or logits, got {contrast_on!r}")
+        self.contrast_on = contrast_on
         if not (weight >= 0 and 0 <= momentum <= 1 and temperature > 0 and queue_size >= 1):
             raise ValueError(
                 f"ccl_sc needs a weight of at least 0, a momentum in [0, 1], a temperature above 0 "
@@ -61,8 +71,11 @@ class Contrastive(CrossEntropy):
         self.pending = None
         if self.encoder is None:
             device = model.head.weight.device
-            self.correct = KeyQueue(self.queue_size, model.head.in_features).to(device)
-            self.errors = KeyQueue(self.queue_size, model.head.in_features).to(device)
+            width = model.head.in_features
+            if self.contrast_on == "logits":
+                width = model.head.out_features
+            self.correct = KeyQueue(self.queue_size, width).to(device)
+            self.errors = KeyQueue(self.queue_size, width).to(device)
             self.encoder = momentum_encoder(model)
 
     def forward(self, model: Any, batch: Batch) -> Output:
@@ -75,7 +88,7 @@ class Contrastive(CrossEntropy):
         confidence = logits.detach().softmax(dim=1).amax(dim=1)
         loss = self.validation_loss(logits, batch.labels)
         contrast = contrastive_loss(
-            features,
+            logits if self.contrast_on == "logits" else features,
             batch.labels,
             confidence,
             self.correct.read(),
@@ -97,8 +110,9 @@ class Contrastive(CrossEntropy):
         batch = self.pending
         self.pending = None
         features = self.encoder.features(batch.inputs)
-        keys = batch.whole(features)
-        predicted = batch.whole(self.encoder.head(features).argmax(dim=1))
+        logits = self.encoder.head(features)
+        keys = batch.whole(logits if self.contrast_on == "logits" else features)
+        predicted = batch.whole(logits.argmax(dim=1))
         right = predicted == batch.labels
         # One turn, unless the batch is larger than a queue.
         for start in range(0, len(keys), self.correct.size):
@@ -160,6 +174,7 @@ def ccl_sc(
     momentum: float = 0.99,
     queue_size: int = 3000,
     temperature: float = 0.1,
+    contrast_on: str = "features",
     start_epoch: int | ShareOfEpochs = HALF,
 ) -> Method:
     """Train by CCL-SC (Wu et al. 2024): a contrastive term joins cross-entropy at `start_epoch`.
@@ -173,12 +188,14 @@ def ccl_sc(
         momentum: momentum of the key encoder: the share of its weights that it keeps in a step
         queue_size: number of keys in each of the two queues, of correct and of wrong predictions
         temperature: divisor of the similarities; the lower it is, the more the nearest keys count
+        contrast_on: what is compared with the keys: the features that the last layer reads, or its
+            logits, as the released code did for both ViTs
         start_epoch: number of epochs of cross-entropy before the contrastive term; by default half
             of all epochs
     """
     if isinstance(start_epoch, ShareOfEpochs):
         start_epoch = start_epoch.of(task.epochs)
-    then = Contrastive(task, weight, momentum, queue_size, temperature)
+    then = Contrastive(task, weight, momentum, queue_size, temperature, contrast_on)
     return two_phase(CrossEntropy(task), then, start_epoch)
 
 

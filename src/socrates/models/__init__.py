@@ -15,6 +15,7 @@ from ..names import called, find, options_of
 from .backbone import BACKBONE, CODE, Backbone, from_code, is_backbone
 from .cnn import CNN
 from .mlp import MLP
+from .released import ReleasedResNet34, ReleasedViT
 from .resnet import ResNet20, ResNet34, ResNet110, ResNet110He
 from .vgg16 import VGG16
 from .vit import ViT
@@ -32,6 +33,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet34": ResNet34,
     "vit": ViT,
     "vit_transfer": ViTTransfer,
+    "resnet34:released": ReleasedResNet34,
+    "vit:released": ReleasedViT,
     BACKBONE: Backbone,
 }
 

@@ -179,10 +179,25 @@ class Code:
         file = Path(self.place.rpartition(":")[0]).expanduser()
         if file.is_file():
             digest.update(file.read_bytes())
-        for name, value in sorted(module.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        _add_weights(digest, module)
         return digest.hexdigest()[:16]
+
+
+def weights_fingerprint(module: nn.Module) -> str:
+    """Return 16 hexadecimal digits that change with the names and values of its weights.
+
+    >>> weights_fingerprint(nn.Flatten())
+    'e3b0c44298fc1c14'
+    """
+    digest = hashlib.sha256()
+    _add_weights(digest, module)
+    return digest.hexdigest()[:16]
+
+
+def _add_weights(digest: Any, module: nn.Module) -> None:
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
 
 
 Source = HuggingFace | Code

@@ -9,6 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..contracts import Classifier
+from .sources import weights_fingerprint
+
+REVISION = "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3"  # of google/vit-base-patch16-224
 
 
 class ViTTransfer(Classifier):
@@ -19,6 +22,10 @@ class ViTTransfer(Classifier):
     Options:
         source: the pretrained model: a local folder or a hub id; or the text of a config.json, for
             one without weights
+        revision: the commit of a hub id, so that everyone starts from the same weights; folders
+            have none
+
+    `pretrained_weights` is a fingerprint of the weights that it started from, which a run records.
     """
 
     pretrained_size = 224  # images are resized to this unless image_size says otherwise
@@ -29,9 +36,12 @@ class ViTTransfer(Classifier):
         image_shape: tuple[int, int, int],
         *,
         source: str = "google/vit-base-patch16-224",
+        revision: str = REVISION,
     ) -> None:
         super().__init__()
-        self.body = pretrained = _pretrained(source)
+        self.body = pretrained = _pretrained(source, revision)
+        is_config = source.startswith("{")
+        self.pretrained_weights = "" if is_config else weights_fingerprint(pretrained)
         config = pretrained.config
         expected = (config.num_channels, config.image_size, config.image_size)
         if tuple(image_shape) != expected:
@@ -48,7 +58,7 @@ class ViTTransfer(Classifier):
         return self.body(pixel_values=inputs).last_hidden_state[:, 0]
 
 
-def _pretrained(source: str) -> Any:
+def _pretrained(source: str, revision: str) -> Any:
     try:
         from transformers import ViTConfig, ViTModel
     except ImportError as error:
@@ -58,10 +68,12 @@ def _pretrained(source: str) -> Any:
     try:
         if source.startswith("{"):
             return ViTModel(ViTConfig(**json.loads(source)), add_pooling_layer=False)
-        return ViTModel.from_pretrained(source, add_pooling_layer=False).float().train()
+        body = ViTModel.from_pretrained(source, revision=revision, add_pooling_layer=False)
+        return body.float().train()
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"vit_transfer cannot read a model from source={source!r} ({error}): "
+            f"vit_transfer cannot read a model from source={source!r}, revision={revision!r} "
+            f"({error}): "
             f"pass a folder that holds config.json and the weights, "
             f"or a hub id with a network connection"
         ) from error

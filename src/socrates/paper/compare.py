@@ -8,7 +8,7 @@ from ..report.compare import Printed
 from ..report.results import Results
 from .grid import FINAL
 from .published import find
-from .released import as_released
+from .released import RELEASED, as_released
 from .settings import SETTINGS, PaperSetting
 
 # from our names to the paper's
@@ -46,7 +46,8 @@ def paper_setting(experiment: Experiment) -> PaperSetting | None:
 
     None if the data, model, length, bins or hyperparameters are not the paper's.
     """
-    setting = SETTINGS.get(f"{experiment.dataset.name}-{experiment.model.name}")
+    model = experiment.model.name.removesuffix(RELEASED)
+    setting = SETTINGS.get(f"{experiment.dataset.name}-{model}")
     final = setting and FINAL[setting.name].get(experiment.method.name)
     if setting is None or final is None:
         return None

@@ -124,13 +124,13 @@ def gamma_and_alpha(data: RecipeData, name: str) -> list[Drawing]:
 def side_by_side(drawings: Mapping[str, Sequence[Drawing]]) -> list[Drawing]:
     """Combine several figures into one, with the panels of a setting in one row.
 
-    The keys are put before the titles of the panels.
+    The keys stand above the titles of the panels, so that neighbours do not touch.
     """
     figures = [drawing for (drawing,) in drawings.values()]
     panels: list[Panel] = []
     for row in zip(*(figure.panels for figure in figures), strict=True):
         for prefix, panel in zip(drawings, row, strict=True):
-            panels.append(panel._replace(title=f"{prefix}: {panel.title}"))
+            panels.append(panel._replace(title=f"{prefix}:\n{panel.title}"))
     return [replace(figures[0], panels=panels, columns=len(figures))]
 
 

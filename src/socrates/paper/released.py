@@ -11,8 +11,19 @@ AS_RELEASED_NOTE = (
     "As released: trained as the authors' code did where it departs from the paper's text: "
     "Socrates' target from the softmax over the known classes, the second beta not clamped and the "
     "fixed one by the unknown class, FLSD's loss times gamma, CCL-SC's w as its temperature with a "
-    "weight of 1, and no augmentation on CIFAR-10."
+    "weight of 1 and, for both ViTs, the logits as its features, no augmentation on CIFAR-10, "
+    "Food-101 with a validation split of 10% and small images padded, the released ResNet-34 and "
+    "ViT, and the backbone of ViT transfer at the head's rate from epoch 20."
 )
+RELEASED = ":released"
+# The networks that the released code trained under these names.
+NETWORKS = ("resnet34", "vit")
+# Models whose logits the released CCL-SC contrasts: it takes the outputs of their last layer.
+CONTRASTED_LOGITS = ("vit", "vit_transfer")
+DATA: dict[str, dict[str, Value]] = {
+    "cifar10": {"augment": False},
+    "food101": {"val_fraction": 0.1, "pad_small": True},
+}
 # By method; each is an option of `train` and `sweep` as well.
 OPTIONS: dict[str, dict[str, Value]] = {
     "socrates:beta-known": {"clamp": False},
@@ -31,11 +42,25 @@ def as_released(experiment: Experiment) -> Experiment:
     """
     dataset = experiment.dataset
     method = experiment.method
+    model = experiment.model
+    optimization = experiment.optimization
     options = dict(method.options) | OPTIONS.get(method.name, {})
     if method.name.partition(":")[0] == "socrates":
         options["target_over"] = "known"
     if method.name == "ccl_sc":
         options |= {"temperature": options["weight"], "weight": 1.0}
-    if dataset.name == "cifar10":
-        dataset = Part(dataset.name, **(dict(dataset.options) | {"augment": False}))
-    return replace(experiment, dataset=dataset, method=Part(method.name, **options))
+        if model.name in CONTRASTED_LOGITS:
+            options["contrast_on"] = "logits"
+    if dataset.name in DATA:
+        dataset = Part(dataset.name, **(dict(dataset.options) | DATA[dataset.name]))
+    if model.name in NETWORKS:
+        model = Part(f"{model.name}{RELEASED}", **dict(model.options))
+    if optimization.milestones and optimization.backbone_factor not in (0, 1):
+        optimization = replace(optimization, backbone_joins=optimization.milestones[0])
+    return replace(
+        experiment,
+        dataset=dataset,
+        model=model,
+        method=Part(method.name, **options),
+        optimization=optimization,
+    )

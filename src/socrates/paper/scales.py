@@ -16,6 +16,7 @@ LABEL_NOISE = 0.3  # of digits, which are too easy for an unknown class otherwis
 LAPTOP_IMAGES = 2_000  # of another data set, if it has this many
 PAPER_IMAGES = 45_000  # for which the paper chose the size of CCL-SC's queues
 BATCH_DIVISOR = 4
+USUAL_PRECISION = "32-true"
 SMALLEST_QUEUE = 20  # a little more than a batch of CCL-SC
 STAND_INS: dict[str, Part] = {
     "cifar10-vgg16": Part("cnn", width=4),
@@ -32,30 +33,36 @@ STAND_INS: dict[str, Part] = {
 class PaperScale:
     """Train the paper's own data, models and epochs.
 
-    With `released`, runs are trained as the authors' released code did, and every output says so.
+    With `released`, runs are trained as the authors' released code did, and every output says so;
+    so it does of a `precision` other than float32.
 
     >>> PaperScale(released=True).name
     'paper-as-released'
     """
 
     released: bool = field(default=False, kw_only=True)
+    precision: str = field(default=USUAL_PRECISION, kw_only=True)
     size: ClassVar[str] = "paper"
     compares: ClassVar[bool] = True  # whether the numbers may stand beside the printed ones
 
     @property
     def name(self) -> str:
         """Return the name of the folder."""
-        return f"{self.size}-as-released" if self.released else self.size
+        released = "as-released" if self.released else ""
+        precision = "" if self.precision == USUAL_PRECISION else self.precision
+        return "-".join(filter(None, (self.size, released, precision)))
 
     @property
     def note(self) -> str:
         """Return the sentences that every output carries."""
         notes = [self.size_note, AS_RELEASED_NOTE if self.released else ""]
+        if self.precision != USUAL_PRECISION:
+            notes.append(f"Trained in {self.precision} precision; the paper names none.")
         return " ".join(filter(None, notes))
 
     def experiment(self, setting: str, experiment: Experiment) -> Experiment:
         """Return the run that is trained for a run of the paper."""
-        resized = self.resize(setting, experiment)
+        resized = replace(self.resize(setting, experiment), precision=self.precision)
         return as_released(resized) if self.released else resized
 
     @property

@@ -39,6 +39,11 @@ UNREGULARISED_NOTE = (
     "same logits, are as the paper's were."
 )
 
+SAME_PENALTY = (
+    "β and β known are the same function once both are clamped to [0, 1], as the paper's text "
+    "asks: their columns are equal, and the published difference is that of β known, unclamped."
+)
+
 # Methods are columns, whatever their number, as in the paper.
 compare_as_printed = partial(compare, metrics=tuple(METRICS), caveats=CAVEATS, across="methods")
 
@@ -112,7 +117,7 @@ def over_epochs(data: RecipeData, name: str) -> list[Table]:
                 for title, group in groups.items()
             ]
             blocks.append(RankedBlock((label,), columns))
-        notes: list[str] = []
+        notes = [SAME_PENALTY] if {"β", "β known"} <= groups.keys() else []
         for end in (last // 2, last):
             epoch = data.scale.epoch(setting, end)
             if best := _best(groups, epoch, data.rule):

@@ -17,6 +17,7 @@ NORMS = {"weight_norm": "all weights", "head_norm": "last layer"}
 OURS = "Socrates' is larger"
 CE = "CE's is larger"
 EQUAL = "neither is larger"
+ONE_SEED = "one seed cannot tell"
 BEGINNING = 0.1  # the share of the epochs that is called so
 NOTES = (
     "The claim: at the beginning (the first tenth of the epochs) the norm is larger with "
@@ -77,13 +78,17 @@ def norm_cells(groups: Mapping[str, Results], norm: str) -> tuple[Cell | str, ..
 def verdict(ours: Array, ce: Array) -> str:
     """Say whether the norms, (runs, epochs), behave as the paper says.
 
-    A difference counts if it exceeds the spread of the seeds.
+    A difference counts if it exceeds the spread of the seeds, so one seed decides nothing.
 
-    >>> verdict(np.array([[3.0, 3.0, 3.0]]), np.array([[2.0, 2.5, 4.0]]))
+    >>> verdict(np.array([[3.0, 3.0, 3.0]] * 2), np.array([[2.0, 2.5, 4.0]] * 2))
     "as claimed: at the beginning Socrates' is larger, at the end CE's is larger, from epoch 3 on"
-    >>> verdict(np.array([[1.0, 3.0]]), np.array([[2.0, 4.0]]))
+    >>> verdict(np.array([[1.0, 3.0]] * 2), np.array([[2.0, 4.0]] * 2))
     "half of it: at the beginning CE's is larger, at the end CE's is larger"
+    >>> verdict(np.array([[1.0, 3.0]]), np.array([[2.0, 4.0]]))
+    'one seed cannot tell'
     """
+    if min(len(ours), len(ce)) < 2:
+        return ONE_SEED
     first = slice(_beginning(ours.shape[1]))
     start = _larger(ours[:, first].mean(axis=1), ce[:, first].mean(axis=1))
     end = _larger(ours[:, -1], ce[:, -1])
@@ -99,10 +104,7 @@ def verdict(ours: Array, ce: Array) -> str:
 
 def _larger(ours: Array, ce: Array) -> str:
     """Return which of two norms is larger by more than their standard deviations together."""
-    deviations = [
-        float(np.std(values, ddof=1)) if len(values) > 1 else 0.0 for values in (ours, ce)
-    ]
-    spread = float(np.hypot(deviations[0], deviations[1]))
+    spread = float(np.hypot(np.std(ours, ddof=1), np.std(ce, ddof=1)))
     difference = ours.mean() - ce.mean()
     if abs(difference) <= spread:
         return EQUAL

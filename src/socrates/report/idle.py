@@ -7,10 +7,12 @@ from .words import first_of
 
 HIGHEST_TARGET = 0.99
 SMALLEST_SHARE = 0.01
+FEWEST_ANSWERS = 0.001
 ROUNDING = 1e-5  # relative: how far two ways to add the same numbers drift apart in some epochs
 QUEUES = "a queue of keys never filled, so that the contrastive term never acted"
 TARGET = f"the adaptive target stayed above {HIGHEST_TARGET:g} throughout"
 UNKNOWN = f"the unknown term had less than {100 * SMALLEST_SHARE:.0f}% of the loss"
+ANSWERS = f"unknown was the top answer in less than {100 * FEWEST_ANSWERS:g}% at every epoch"
 
 
 def idle(results: Results) -> dict[str, int]:
@@ -28,11 +30,14 @@ def idle(results: Results) -> dict[str, int]:
     fill = _recorded(results, "queue_fill")
     target = _recorded(results, "target")
     share = _recorded(results, "unknown_term")
+    answers = _recorded(results, "unknown_share")
+    has_term = share.count(axis=1) > 0
     idle_runs = {
         QUEUES: fill.max(axis=1) < 1,
         # A loss without an unknown term records no share of it, and has no use for its target.
-        TARGET: (target.min(axis=1) > HIGHEST_TARGET) & (share.count(axis=1) > 0),
+        TARGET: (target.min(axis=1) > HIGHEST_TARGET) & has_term,
         UNKNOWN: abs(share.mean(axis=1)) < SMALLEST_SHARE,
+        ANSWERS: (answers.max(axis=1) < FEWEST_ANSWERS) & has_term,
     }
     counts = {words: int(np.ma.filled(runs, False).sum()) for words, runs in idle_runs.items()}
     return {words: count for words, count in counts.items() if count}

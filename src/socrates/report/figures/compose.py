@@ -164,7 +164,7 @@ def caption(drawing: Drawing, note: str = "") -> str:
     'Error. (a) left, (b) right. Small data.'
     """
     titled = [lettered(drawing, place) for place, panel in enumerate(drawing.panels) if panel.title]
-    parts = [drawing.title.replace("\n", ", "), ", ".join(titled)]
+    parts = [drawing.title.replace("\n", ", "), ", ".join(titled).replace("\n", " ")]
     sentences = [f"{capitalised(words).rstrip('.')}." for words in parts if words]
     return " ".join([*sentences, note]).strip()
 
