@@ -37,8 +37,9 @@ def as_released(experiment: Experiment) -> Experiment:
 
     >>> from .grid import final_experiment
     >>> run = as_released(final_experiment("cifar10-vgg16", "ccl_sc"))
-    >>> run.dataset, dict(run.method.options)["temperature"], dict(run.method.options)["weight"]
-    (Part('cifar10', augment=False, image_size=None), 0.5, 1.0)
+    >>> options = dict(run.method.options)
+    >>> dict(run.dataset.options)["augment"], options["temperature"], options["weight"]
+    (False, 0.5, 1.0)
     """
     dataset = experiment.dataset
     method = experiment.method
