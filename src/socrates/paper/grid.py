@@ -142,8 +142,8 @@ def final_experiment(setting: str, method: str, seed: int = 1) -> Experiment:
 
     >>> experiment = final_experiment("food101-resnet34", "ccl_sc", seed=2)
     >>> experiment.method, experiment.optimization.batch_size
-    (Part('ccl_sc', momentum=0.9, queue_size=3000, start_epoch=150, temperature=0.1,
-     weight=0.1), 64)
+    (Part('ccl_sc', contrast_on='features', momentum=0.9, queue_size=3000, start_epoch=150,
+     temperature=0.1, weight=0.1), 64)
     """
     return final_choice(setting, method).experiment(find_setting(setting), seed)
 
