@@ -240,7 +240,7 @@ def train_each(rank, out, cases, stop_at=None):
 
     def tell(event):
         if isinstance(event, Stepped) and (event.epoch, event.step) == stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
 
     usual = engine.build, engine.finish
 

@@ -27,6 +27,8 @@ from socrates.predictor.export import export
 from socrates.records import Run
 from socrates.scaling import SCALERS
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 FILES = dict(re.findall(r"```python\n# (my_\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL))
 

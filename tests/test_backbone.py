@@ -120,6 +120,7 @@ def test_run_holds_the_whole_model_and_needs_no_folder(
     torch.testing.assert_close(model(features).detach(), predictor.logits(image))
 
 
+@pytest.mark.slow
 def test_exported_program_answers_as_the_predictor(
     folder: Path, photos: Path, tmp_path: Path
 ) -> None:

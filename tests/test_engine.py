@@ -253,6 +253,7 @@ def test_experiments_are_equal_iff_their_names_are(tmp_path):
         Experiment.from_json({**experiment.to_json(), "color": 1})
 
 
+@pytest.mark.slow
 def test_a_pool_of_processes(tmp_path):
     experiments = [digits(seed=seed) for seed in (1, 2)]
     told = []

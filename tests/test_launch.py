@@ -243,7 +243,7 @@ def epochs_done(folder):
     [
         signal.SIGINT,
         signal.SIGKILL,
-        signal.SIGTERM,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, marks=pytest.mark.slow),  # handled as SIGTERM is
     ],
 )

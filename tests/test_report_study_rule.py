@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from report_runs import experiment, make_run
 
 from socrates.records import Evaluation, Run
@@ -47,6 +48,7 @@ def chosen_in(folder):
     return answer, row.label, written.page.read_text()
 
 
+@pytest.mark.slow
 def test_without_a_study_the_rule_is_the_usual_one(tmp_path):
     make_study(tmp_path)
     (tmp_path / "study-damaged").mkdir()

@@ -241,6 +241,7 @@ def test_rows_with_the_label_c_are_strangers_in_python(taught: Run) -> None:
         predictor.certify(known, labels[~is_strange], unknown_label=True, **options)
 
 
+@pytest.mark.slow
 def test_a_report_has_a_table_of_strangers(taught: Run, tmp_path: Path) -> None:
     written = write_report(taught.directory, tmp_path / "report", command=command_of)
     table = next(path for path in written.files if path.name == "strangers.md").read_text()
