@@ -155,8 +155,8 @@ def certify_predictions(
     """Certify a predictor by what it predicts, without a certificate, of labeled samples.
 
     What it declines on its own is accepted at no threshold. With strangers, and a novelty for all,
-    each threshold t also declines a novelty above 1 - t: strangers are told by it, not by the
-    confidence. The predictor keeps the certificate.
+    each threshold t also declines a novelty above 1 - t, because novelty tells strangers apart and
+    confidence does not. The predictor keeps the certificate.
     """
     by_novelty = (
         strangers is not None and strangers.novelty is not None and known.novelty is not None

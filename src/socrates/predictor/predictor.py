@@ -268,15 +268,15 @@ class Predictor(nn.Module):
     ) -> Certificate:
         """Find and keep the threshold above which at most a share `risk` of the answers is wrong.
 
-        Pass the inputs of labeled samples, or `logits` and, if there is any, the `novelty` that
-        this model made of them (see `measure`). Labels are
-        class numbers, or names of classes. The samples must be new to the model: they neither
-        trained it, nor chose its epoch, nor fitted its scaler. Images are compared with those that
-        the model remembers: up to 2% that look like one of them are left out with a warning, more
-        are refused. Logits are taken on trust. With `strangers`, inputs of none of the classes, the
-        promise holds for any share of strangers like them up to `share`; `strangers_from` names
-        them in the certificate. With `unknown_label`, inputs labeled C, the number of classes, or
-        "unknown" are these strangers. See `socrates.abstention.certify`.
+        Pass the inputs of labeled samples, or the `logits` and, if there is any, the `novelty` that
+        `measure` returns for them. Labels are class numbers, or names of classes. The samples must
+        be new to the model: they neither trained it, nor chose its epoch, nor fitted its scaler.
+        Images are compared with those that the model remembers: up to 2% that look like one of them
+        are left out with a warning, more are refused. Logits are taken on trust. With `strangers`,
+        inputs of none of the classes, the promise holds for any share of strangers like them up to
+        `share`; `strangers_from` names them in the certificate. With `unknown_label`, inputs
+        labeled C, the number of classes, or "unknown" are these strangers. See
+        `socrates.abstention.certify`.
         """
         if (inputs is None) == (logits is None) or labels is None:
             raise ValueError(
