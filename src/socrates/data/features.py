@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from torch import Tensor
 from socrates.contracts import Batch, Preparation, Split, Splits, Stream
 from socrates.files import replacing
 
-from .resident import ResidentImages, check_order
+from .resident import ResidentImages, steps_of
 from .streamed import StreamedImages
 
 EMBED_BATCH = 32  # images that the backbone sees at once
@@ -69,11 +68,8 @@ class FeatureSplit:
         part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Yield batches of the samples at `order`; features are never augmented."""
-        check_order(batch_size, order)
         order = order.to(self.labels.device)
-        for step in range(first_step, math.ceil(len(order) / batch_size)):
-            index = order[step * batch_size : (step + 1) * batch_size]
-            rows = slice(None) if part is None else part(len(index))
+        for _, index, rows in steps_of(batch_size, order, first_step, part):
             yield Batch(self.features[index[rows]], self.labels[index], index)
 
 

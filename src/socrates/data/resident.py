@@ -74,16 +74,30 @@ class ResidentImages:
         part: Callable[[int], slice] | None = None,
     ) -> Iterator[Batch]:
         """Yield batches of the samples at `order`, augmented if there is a stream."""
-        check_order(batch_size, order)
         order = order.to(self.labels.device)
-        for step in range(first_step, math.ceil(len(order) / batch_size)):
-            index = order[step * batch_size : (step + 1) * batch_size]
-            rows = slice(None) if part is None else part(len(index))
+        for step, index, rows in steps_of(batch_size, order, first_step, part):
             if stream is None:
                 images = self.images.index_select(0, index[rows])
             else:
                 images = self.transform.augment(self.store, index, stream.generator(step), rows)
             yield Batch(self.transform.finish(images, self.constants), self.labels[index], index)
+
+
+def steps_of(
+    batch_size: int,
+    order: Tensor,
+    first_step: int = 0,
+    part: Callable[[int], slice] | None = None,
+) -> Iterator[tuple[int, Tensor, slice]]:
+    """Yield the number of each step, the positions of its batch, and which of them are wanted.
+
+    >>> [index.tolist() for _, index, _ in steps_of(2, torch.arange(5), first_step=1)]
+    [[2, 3], [4]]
+    """
+    check_order(batch_size, order)
+    for step in range(first_step, math.ceil(len(order) / batch_size)):
+        index = order[step * batch_size : (step + 1) * batch_size]
+        yield step, index, slice(None) if part is None else part(len(index))
 
 
 def check_order(batch_size: int, order: Tensor) -> None:
