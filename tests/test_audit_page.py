@@ -36,6 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_step_of_a_pipeline_runs_as_a_script(place: Path) -> None:
     (step,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     script = re.search(r"run: \|\n(.*)", step, re.DOTALL)

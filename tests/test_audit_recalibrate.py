@@ -29,6 +29,7 @@ def recalibrated(folder, **arrays):
     return recalibrate(judged_rows(measure(open_predictions(folder / "p.npz"))))
 
 
+@pytest.mark.slow
 def test_weights_take_part_in_fit_and_choice(tmp_path):
     rng = np.random.default_rng(0)
     half = 1500

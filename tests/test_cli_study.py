@@ -240,6 +240,7 @@ def test_the_product():
     assert {experiment.optimization.epochs for experiment in experiments} == {2}
 
 
+@pytest.mark.slow
 def test_a_file_with_whole_numbers_finds_its_runs(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     text = """experiments = [

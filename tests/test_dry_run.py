@@ -173,6 +173,7 @@ def test_trying_leaves_threads_and_randomness_alone():
 # Commands
 
 
+@pytest.mark.slow
 def test_the_summary_has_a_line_for_each_recipe(run, tmp_path, monkeypatch):
     monkeypatch.setattr(dry_run, "forecast", partial(forecast, patience=0.1))
     code, text = run(

@@ -163,6 +163,7 @@ def test_no_experiments_no_runs(tmp_path):
     assert run_all([], tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["finished", "stopped"])
 def test_a_run_that_another_study_trains_is_waited_for(tmp_path, monkeypatch, end):
     monkeypatch.setattr("socrates.engine.studies.local.SECONDS_BETWEEN_LOOKS", 0.05)
@@ -193,6 +194,7 @@ def test_a_run_that_another_study_trains_is_waited_for(tmp_path, monkeypatch, en
     assert (taken in trained) == (end == "stopped")
 
 
+@pytest.mark.slow
 def test_to_wait_for_another_study_is_not_an_attempt(tmp_path, monkeypatch):
     monkeypatch.setattr("socrates.engine.studies.local.SECONDS_BETWEEN_LOOKS", 0.05)
     (tmp_path / "killed_once.py").write_text(KILLED_ONCE)

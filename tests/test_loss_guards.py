@@ -208,6 +208,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_ddp_sends_no_targets_in_a_forward_pass():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -806,6 +806,7 @@ print(json.dumps(values))
 """
 
 
+@pytest.mark.slow
 def test_every_loss_works_without_private_names_of_torch():
     plain = subprocess.run(
         [sys.executable, "-c", WITHOUT_PRIVATE_NAMES], capture_output=True, text=True, check=True

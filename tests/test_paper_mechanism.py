@@ -191,6 +191,7 @@ def test_the_page_s_table_is_made_of_what_was_recorded_last(tmp_path):
     assert markdown(tmp_path).endswith("1 of 2 runs |")
 
 
+@pytest.mark.slow
 def test_a_laptop_searches_with_one_seed_unless_told():
     search = RECIPES["hyperparameters"]
     for seeds, expected in ((None, {1}), ((2, 3), {2, 3})):
@@ -201,6 +202,7 @@ def test_a_laptop_searches_with_one_seed_unless_told():
     assert len(plan(["all"]).runs) < 2_200  # an hour on two cores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["socrates", "sat", "ccl_sc"])
 def test_the_mechanism_acts_at_laptop_scale(tmp_path, method):
     torch.set_num_threads(1)

@@ -230,6 +230,7 @@ def test_the_terminal_says_all_of_one_setting_with_failures(capsys):
 METHOD = st.tuples(st.booleans(), st.integers(1, 5), st.floats(0.001, 0.2), st.integers(0, 10**6))
 
 
+@pytest.mark.slow
 @given(st.lists(METHOD, min_size=1, max_size=6))
 def test_for_any_numbers(cases):
     members = []

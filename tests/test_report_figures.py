@@ -489,6 +489,7 @@ def make_settings(root):
     return read(root)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_figures")
 def test_every_figure_that_has_data_is_written(tmp_path):
     written = write_figures(make_settings(tmp_path / "runs"), tmp_path / "figures", "laptop scale")

@@ -338,6 +338,7 @@ def test_swatches_of_a_table_show_the_marker_of_each_method():
     assert len({outline for outline, _ in outlines}) == 2
 
 
+@pytest.mark.slow
 def test_a_page_of_twenty_runs_is_small(tmp_path):
     for method in ("ce", "brier", "focal", "socrates"):
         for seed in range(1, 6):

@@ -57,6 +57,7 @@ def test_without_a_study_the_rule_is_the_usual_one(tmp_path):
     assert (answer.rule, "γ=1" in label) == ("l1", True)
 
 
+@pytest.mark.slow
 def test_the_latest_study_with_these_runs_decides(tmp_path):
     runs = make_study(tmp_path)
     write_study(tmp_path, "older", "scaled", runs, age=100.0)

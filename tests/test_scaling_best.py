@@ -261,6 +261,7 @@ def test_two_folds_of_two_rows_are_enough():
         best(logits[:3], labels[:3], folds=2)
 
 
+@pytest.mark.slow
 def test_five_folds_are_the_default():
     logits, labels = sampled(60, 3, 1.7)
     nll_of = {folds: best(logits, labels, folds=folds).table[0].nll for folds in (4, 5, 6)}
