@@ -129,6 +129,8 @@ def killed_commands(folder: Path, chance: random.Random) -> Iterator[str]:
         parquet.write_table(pyarrow.table(columns), tables / f"part-{part}.parquet")
     export = ["export", str(run.directory), "--format", "torch"]
     tune = ["tune", *words_of(folder)[1:-2], "--grid", "gamma=1,2", "--seeds", "1"]
+    tune[tune.index("--epochs") + 1] = "300"  # long enough for signals to land in them
+    tune[tune.index("--keep-every") + 1] = "300"
     for words, name, expected in (
         (["predict", str(run.directory), str(pictures)], "p.csv", 3),
         (export, "m.pt2", 0),
@@ -153,13 +155,18 @@ def kill_until_done(
     killed = [*words, "--out", str(place / name)]
     for number in (signal.SIGTERM, signal.SIGKILL):
         process = Process(killed, folder)
-        time.sleep(chance.uniform(seconds / 4, seconds))
+        if words[0] == "tune":
+            wait_for_training(process, place)
+        else:
+            time.sleep(chance.uniform(seconds / 4, seconds))
         process.process.send_signal(number)
         code, said = process.end()
         if "Traceback" in said:
             raise Verdict(f"{words[0]} after {number.name}: {said}")
         if code in (-number, 128 + number):
             yield f"`{words[0]}` killed"
+        elif words[0] == "tune":
+            raise Verdict(f"tune was not ended by {number.name}: exit code {code}, {said}")
     if words[0] in ("audit", "tune"):
         yield from kill_a_worker(killed, folder)
     code, said = Process(killed, folder).end()
@@ -173,7 +180,7 @@ def kill_until_done(
 def kill_a_worker(words: list[str], folder: Path) -> Iterator[str]:
     """Kill one worker of a command: the command ends well, or with a reason in one line."""
     process = Process(words, folder)
-    wait_until(lambda: process.workers() or process.process.poll() is not None, "a worker")
+    wait_until(lambda: process.workers() or process.is_over(), "a worker")
     for victim in process.workers()[:1]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
@@ -181,6 +188,19 @@ def kill_a_worker(words: list[str], folder: Path) -> Iterator[str]:
     code, said = process.end()
     if "Traceback" in said or code not in (0, 1) or (code and said.count("error: ") != 1):
         raise Verdict(f"{words[0]} after one of its workers was killed: exit code {code}, {said}")
+
+
+def wait_for_training(process: Process, folder: Path) -> None:
+    """Wait until a command trains a run in the folder, or has ended."""
+    wait_until(lambda: process.is_over() or trains(folder), "the training of a run")
+
+
+def trains(folder: Path) -> bool:
+    """Return whether a run in the folder has written an epoch and is not finished."""
+    return any(
+        path.stat().st_size and not (path.parent / "finished.json").is_file()
+        for path in folder.rglob("epochs.jsonl")
+    )
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -211,6 +231,10 @@ class Process:
                 stderr=said,
                 start_new_session=True,
             )
+
+    def is_over(self) -> bool:
+        """Return whether the command itself has ended."""
+        return self.process.poll() is not None
 
     def others(self) -> list[int]:
         """The processes that it started."""

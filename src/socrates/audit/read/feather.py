@@ -66,9 +66,12 @@ class FeatherReader(Reader):
         except MemoryError as error:
             size = self.path.stat().st_size
             asked = re.search(r"size (\d+)", str(error))
-            if asked is None or int(asked[1]) < MOST_UNPACKED * size:
+            if asked and int(asked[1]) >= MOST_UNPACKED * size:
+                demand = f"asks for {asked[1]} of memory"
+            elif "capacity too large" in str(error):  # more than any array can have
+                demand = "asks for more memory than there can be"
+            else:
                 raise
             raise ValueError(
-                f"{self.path} has {size} bytes and asks for {asked[1]} of memory: is it whole? "
-                "Write or copy it again"
+                f"{self.path} has {size} bytes and {demand}: is it whole? Write or copy it again"
             ) from error
