@@ -67,6 +67,18 @@ class SeenLabels:
         return f"with the label {now[row]} at index {places[row]}, where it was {before[row]}"
 
 
+def stored_targets(targets: Tensor, index: Tensor) -> Tensor:
+    """Return the targets at an index; an index out of range raises, on the CPU at no cost."""
+    try:
+        return targets.index_select(0, index)
+    except IndexError as error:
+        raise IndexError(
+            f"index must be in 0..{len(targets) - 1} for num_samples={len(targets)}, "
+            f"got values from {int(index.min())} to {int(index.max())}: "
+            f"pass each sample's position in the training set"
+        ) from error
+
+
 def other_options(ours: Mapping[str, float], saved: list[float]) -> str | None:
     """Return how the options that saved targets were made with differ from ours, in words.
 
