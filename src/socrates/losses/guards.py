@@ -11,6 +11,15 @@ from torch import Tensor
 NO_LABEL = -1
 MOST_IDLE = 32  # losses that are added up before one backward pass
 OVER = ("all", "known")
+# The labels of this many calls are compared, and then of one in a few: it takes 25 of 400
+# microseconds with 128 samples of 10 classes.
+ALL_COMPARED = 100
+COMPARE_EVERY = 8
+
+
+def is_compared(call: int) -> bool:
+    """Return whether the labels of the call with this number are compared."""
+    return call <= ALL_COMPARED or call % COMPARE_EVERY == 0
 
 
 class IdleLosses:

@@ -12,7 +12,8 @@ def sat_loss(logits: Tensor, labels: Tensor, target: Tensor, unknown_label: bool
     """Compute cross-entropy with `target` on the true and `1 - target` on the unknown class.
 
     The unknown class is the last column; there is one value per sample. With `unknown_label` the
-    label C is one, too, of a sample of none of the classes: its loss is -log p of the unknown class.
+    label C is one, too, of a sample of none of the classes: its loss is -log p of the unknown
+    class.
 
     >>> import torch
     >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
@@ -22,7 +23,7 @@ def sat_loss(logits: Tensor, labels: Tensor, target: Tensor, unknown_label: bool
     labels = check_inputs(logits, labels, "sat_loss", unknown=True)
     check_target(target, labels)
     log_p = at_least_single(logits).log_softmax(dim=1)
-    # Where the true class is the unknown one, both terms are its own and the target does not matter.
+    # Where the true class is the unknown one, both terms are alike whatever the target is.
     log_p_true = true_class(log_p, labels, logits.shape[1] - 1 + unknown_label)
     target = target.detach()
     return -(target * log_p_true + (1 - target) * log_p[:, -1])

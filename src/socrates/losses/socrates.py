@@ -191,10 +191,7 @@ class _ClosedForm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         z = at_least_single(logits.detach())
         previous = previous.detach().to(z.dtype)
-        if is_on_host(z):
-            terms_of = _terms_by_numpy
-        else:
-            terms_of = _terms_by_torch
+        terms_of = _terms_by_numpy if is_on_host(z) else _terms_by_torch
         p, columns, terms = terms_of(z, labels, previous, gamma, alpha, over, unknown_label)
         ctx.save_for_backward(p, columns, terms.factors)
         ctx.dtype = logits.dtype
