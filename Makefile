@@ -89,7 +89,7 @@ bench: .venv/bench
 simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate.py
 	$(BIN)/python benchmarks/simulate_audits.py --write
-	$(BIN)/python benchmarks/simulate_readout.py --first-seed 30000 --write
+	$(BIN)/python benchmarks/simulate_readout.py --fits 1000 --first-seed 30000 --write
 	$(BIN)/python benchmarks/simulate_scalers.py --write
 
 clean:

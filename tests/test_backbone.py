@@ -376,3 +376,27 @@ def test_resnet50_layer_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     )
     torch.testing.assert_close(after(convolution(images)), expected, rtol=1e-4, atol=1e-5)
     sys.modules.pop("resnet50_folder", None)
+
+
+def test_certify_and_predict_by_a_backbone(folder: Path, photos: Path, tmp_path: Path) -> None:
+    """A promise is made and kept with a model whose training saw cached features alone."""
+    labeled = tmp_path / "labeled"
+    random = np.random.default_rng(2)
+    for number in range(80):
+        name = ("across", "along")[number % 2]
+        pixels = np.where(np.arange(40) % 8 < 4, 60, 190)[None, :].repeat(40, 0)
+        pixels = pixels if name == "along" else pixels.T
+        light = (
+            random.integers(-60, 60, (5, 5)).repeat(8, 0).repeat(8, 1)
+        )  # none looks like another
+        pixels = (pixels + light).clip(0, 255)
+        (labeled / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(labeled / name / f"{number}.png")
+    words = ["train", f"folder:{photos}", "--backbone", str(folder), "--novelty", "energy"]
+    words += ["--epochs", "30", "--out", str(tmp_path / "runs"), "--data", str(tmp_path)]
+    assert main(words) == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert main(["certify", str(run), str(labeled), "--risk", "0.4"]) == 0
+    assert load(run).certificate is not None
+    assert main(["predict", str(run), str(labeled), "--out", str(tmp_path / "rows.csv")]) == 0
+    assert main(["certify", str(run), str(photos), "--risk", "0.5"]) != 0  # it was trained on these

@@ -218,6 +218,8 @@ class Task:
     num_samples: int  # of the training data, the method's own share included
     num_classes: int
     epochs: int = 300  # of the whole training
+    # whether the training data also hold strangers, whose label is the number of classes
+    strangers: bool = False
 
 
 class ShareOfEpochs(float):
@@ -250,6 +252,8 @@ class Method(nn.Module):
     """
 
     unknown_class: bool = False  # whether the model has an extra, last output
+    # whether it can train that output by strangers, if its task has them
+    takes_strangers: bool = False
     # whether the model must be a Classifier, with `features` and `head`
     needs_features: bool = False
     # share of the training data held back for batches that only the method sees

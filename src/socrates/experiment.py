@@ -121,6 +121,8 @@ class Experiment:
     start: str = ""  # the hash of the weights that training starts from, if not from scratch
     # share of the training data that is never trained on, and fits scaler and novelty
     holdout: float = 0.0
+    # whether a third of the strangers of the data trains the unknown column
+    unknown_trains: bool = False
 
     # Whether `resolve` made it. A copy that `replace` varied is not resolved.
     is_resolved: ClassVar[bool] = False
@@ -190,6 +192,8 @@ class Experiment:
         plain = asdict(self)
         for part in KINDS:
             plain[part]["options"] = dict(plain[part]["options"])
+        if not self.unknown_trains:
+            del plain["unknown_trains"]
         plain["optimization"]["milestones"] = list(self.optimization.milestones)
         for name, default in LATER_FIELDS.items():
             if plain["optimization"][name] == default:
@@ -199,7 +203,8 @@ class Experiment:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Experiment:
         """Return the experiment that `to_json` wrote; name what is missing or unknown."""
-        plain = {"holdout": 0.0, **plain}  # a field that the first runs of this format lack
+        # fields that the first runs of this format lack
+        plain = {"holdout": 0.0, "unknown_trains": False, **plain}
         _check_fields("an experiment", cls, plain)
         settings = {**LATER_FIELDS, **plain["optimization"]}
         _check_fields("its optimization", Optimization, settings)

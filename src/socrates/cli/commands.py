@@ -110,6 +110,9 @@ class Train(Named, PlaceOptions):
     ] = None
     # Leave out image files of folder:PATH that cannot be read, instead of refusing the folder.
     skip_broken: Switch = False
+    # Train the unknown column of socrates or sat by a third of the images of --unknown FOLDER. A
+    # run without is trained, too, and the accuracy and AUROC of both are printed.
+    unknown_trains: Switch = False
     # Train the last layer only. (--backbone-factor 0.1 trains the rest at a tenth of the rate.)
     freeze: Switch = False
 
@@ -147,7 +150,13 @@ class Train(Named, PlaceOptions):
             if self.freeze or not is_backbone(experiment.model.name):
                 raise ValueError("--finetune trains a --backbone, too: it needs one, not --freeze")
             optimization = fine_tuned(optimization, self.epochs, self.backbone_factor)
-        return replace(experiment, certify=self.certify, start=start, optimization=optimization)
+        return replace(
+            experiment,
+            certify=self.certify,
+            start=start,
+            optimization=optimization,
+            unknown_trains=self.unknown_trains,
+        )
 
 
 @dataclass

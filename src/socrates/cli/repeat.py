@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from socrates.experiment import Experiment
 
 
+SWITCHES = ("skip_broken", "unknown_trains")  # options without a value
+
+
 def command_of(experiment: Experiment) -> str:
     """Return the command line that trains this experiment, with every version of the package.
 
@@ -27,13 +30,15 @@ def command_of(experiment: Experiment) -> str:
         **_changed_optimization(experiment),
         **{name: value for name, value in settings.items() if value not in (None, 0.0)},
     }
+    if experiment.unknown_trains:
+        options["unknown_trains"] = True
     if experiment.start:
         options["from"] = "RUN"
     parts = (experiment.dataset.name, experiment.model.name, experiment.method.name)
     command = ["socrates", "train", *parts]
     for name, value in options.items():
         values = value if isinstance(value, tuple) else (value,)
-        command += [flag(name), *([] if name == "skip_broken" else map(str, values))]
+        command += [flag(name), *([] if name in SWITCHES else map(str, values))]
     return shlex.join(command)
 
 

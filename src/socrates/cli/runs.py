@@ -11,6 +11,7 @@ from rich.text import Text
 
 from socrates import data, methods, models
 from socrates.data.folder import listed_once
+from socrates.engine.build import load_samples
 from socrates.engine.display import RunDisplay, TensorBoard, describe
 from socrates.engine.evaluate import evaluate
 from socrates.engine.events import Tell, to_all, to_nobody
@@ -31,7 +32,7 @@ from socrates.report.vocabulary import READINGS, USUAL_READING, scaler_of
 from .commands import Evaluate, List, Show, Train
 from .output import console, show, table_of
 from .repeat import command_of
-from .strangers import show_strangers
+from .strangers import show_strangers, show_training
 from .waiting import FeatureDisplay, TimeHint
 
 NAME_WIDTH = 14  # of `socrates list`: longer names have a line of their own
@@ -48,6 +49,10 @@ def _run_train(options: Train) -> None:
     if follows(options.devices, options.num_nodes):
         return run_follower(options)
     check_output(options.out, is_folder=True)
+    if options.unknown_trains and max(devices_and_nodes(options.devices, options.num_nodes)) > 1:
+        raise ValueError(
+            "--unknown-trains also trains a model without, to compare: it takes one device"
+        )
     for reason in options.choice.reasons:
         show(reason)
     curves = [TensorBoard()] if options.log == "tensorboard" else []
@@ -56,6 +61,10 @@ def _run_train(options: Train) -> None:
         options = in_minutes(options, options.minutes)
     run = train_as_asked(options, tell)
     show_results(run)
+    if options.unknown_trains:
+        show("the same run without strangers in training:", "to compare: ")
+        control = train_as_asked(replace(options, unknown_trains=False), tell)
+        show_training(run, control, load_samples(run.experiment, options.data).unknown)
     directory = shlex.quote(str(run.directory))
     show(whole(f"socrates show {directory}"), "see all of it: ")
     if (run.directory / MODEL_FILE).is_file():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from socrates.engine.open_world import rehearsed
+from socrates.engine.open_world import compare_training, rehearsed
 from socrates.metrics.open_world import OPEN_WORLD
 from socrates.records import Evaluation, Run
 from socrates.report.terminal import NamedTable
@@ -21,6 +22,20 @@ def show_strangers(run: Run, evaluation: Evaluation) -> None:
     for line in in_words(evaluation.strangers, rehearsed(run.experiment)):
         show(line, "strangers: ")
     console.print(strangers_table(evaluation))
+
+
+def show_training(trained: Run, control: Run, strangers: Any) -> None:
+    """Print accuracy and AUROC of a run that strangers trained, beside those of its control."""
+    numbers = compare_training(trained, control, strangers)
+    count = numbers["with"]["strangers"]
+    title = f"{count:,.0f} strangers that neither learned from; accuracy as trained, AUROC, in %"
+    scores = [name for name in numbers["with"] if name not in ("accuracy", "strangers")]
+    heads = ("accuracy", *(f"AUROC of {score}" for score in scores))
+    table = table_of(title, ("a third of the strangers trains",), heads)
+    for name, words in (("with", "yes"), ("without", "no")):
+        values = numbers[name]
+        table.add_row(words, *(f"{100 * values[head]:.1f}" for head in ("accuracy", *scores)))
+    console.print(table)
 
 
 def in_words(strangers: Mapping[str, Mapping[str, float]], name: str = "") -> list[str]:

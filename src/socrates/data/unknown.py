@@ -15,7 +15,7 @@ from torch import Tensor
 from socrates.contracts import Splits
 
 from .download import DataCorrupt, DataNotFound, file_digest
-from .features import normalized_as
+from .features import FeatureSplit, normalized_as
 from .folder import class_names, image_files
 from .image import image_tensor
 from .memory import THREADS
@@ -182,6 +182,42 @@ def shares_by_hash(strangers: Any, num_shares: int) -> list[Tensor]:
     >>> [len(share) for share in shares_by_hash(strangers, 2)]
     [88, 95]
     """
+    numbers = hashes_of(strangers) % num_shares
+    return [torch.nonzero(numbers == share).flatten() for share in range(num_shares)]
+
+
+def of_training(strangers: Any) -> Tensor:
+    """Return which strangers train an unknown column, if any do: a third, by a hash of the image.
+
+    It is a third of each of two shares by hash, so that the others have the use that they have
+    where none of them trains.
+    """
+    return hashes_of(strangers) // 2 % 3 == 0
+
+
+def with_training_strangers(train: Any, strangers: Any) -> Any:
+    """Return the training samples and, after them, the strangers that train."""
+    chosen = torch.nonzero(of_training(strangers)).flatten()
+    if not len(chosen):
+        raise ValueError(f"none of {len(strangers)} strangers is left to train on: add some")
+    return _extended(train, strangers.subset(chosen))
+
+
+def _extended(train: Any, more: Any) -> Any:
+    """Return a split with the samples of another one of its kind after its own."""
+    labels = torch.cat([train.labels, more.labels.to(train.labels.device)])
+    if isinstance(train, ResidentImages):
+        images = torch.cat([train.images, more.images.to(train.images.device)])
+        return ResidentImages(images, labels, train.transform)
+    if isinstance(train, StreamedImages):
+        return replace(train, paths=[*train.paths, *more.paths], labels=labels)
+    features = torch.cat([train.features, more.features.to(train.features.device)])
+    images = train.images and _extended(train.images, more.images)
+    return FeatureSplit(features, labels, images)
+
+
+def hashes_of(strangers: Any) -> Tensor:
+    """Return a number of each image that depends on its content alone."""
     images = strangers
     if not isinstance(images, ResidentImages | StreamedImages):  # features of images
         images = images.images
@@ -190,5 +226,4 @@ def shares_by_hash(strangers: Any, num_shares: int) -> list[Tensor]:
     else:
         rows = images.images.cpu().contiguous().numpy()
         digests = [hashlib.sha256(row.tobytes()).digest() for row in rows]
-    numbers = torch.tensor([int.from_bytes(digest[:4], "big") % num_shares for digest in digests])
-    return [torch.nonzero(numbers == share).flatten() for share in range(num_shares)]
+    return torch.tensor([int.from_bytes(digest[:4], "big") for digest in digests])

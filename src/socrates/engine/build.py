@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from socrates import data, methods, models
 from socrates.contracts import Split, Splits, Stream, Task
+from socrates.data.unknown import with_training_strangers
 from socrates.engine.events import Tell, to_nobody
 from socrates.engine.features import load_for_backbone
+from socrates.engine.open_world import rehearsed
 from socrates.engine.ranks import strategy_of_many
 from socrates.engine.state import State
 from socrates.engine.switches import use_switches
@@ -69,15 +71,25 @@ def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | Non
     """
     name = experiment.method.name
     epochs = experiment.optimization.epochs
-    task = Task(len(splits.train), splits.num_classes, epochs)
+    train = splits.train
+    if experiment.unknown_trains:
+        check_strangers(experiment, splits)
+        train = with_training_strangers(train, splits.unknown)
+    task = Task(len(train), splits.num_classes, epochs, experiment.unknown_trains)
     method = methods.build(name, task, **dict(experiment.method.options))
+    if experiment.unknown_trains and not method.takes_strangers:
+        raise ValueError(
+            f"{name} cannot train on images of none of the classes, as only a method with an "
+            "unknown column and a loss for it can: choose socrates or sat, or use these images to "
+            "teach and certify only"
+        )
     if method.first_whole_epoch >= epochs:
         raise ValueError(
             f"{name} would never act: its second phase begins at "
             f"start_epoch={method.first_whole_epoch}, the run has epochs={epochs}: choose a "
             "smaller start_epoch, or more epochs"
         )
-    train_split, meta_split = _divided(splits.train, method.meta_share)
+    train_split, meta_split = _divided(train, method.meta_share)
     torch.manual_seed(Stream(experiment.seed, 0, "initialisation").number())
     part = experiment.model
     model = models.build(part.name, method.num_outputs, splits.image_shape, **dict(part.options))
@@ -91,6 +103,20 @@ def build(experiment: Experiment, splits: Splits, fabric: Any, start: Path | Non
     return State(
         experiment, model, method, optimizer, train_split, meta_split, fabric.strategy.precision
     )
+
+
+def check_strangers(experiment: Experiment, splits: Splits) -> None:
+    """Refuse to train on strangers where there are none, or only those of a rehearsal."""
+    if splits.unknown is None:
+        raise ValueError(
+            "there are no images of none of the classes to train on: name a folder of them as the "
+            "data's option unknown, or put them in a class folder named unknown"
+        )
+    if name := rehearsed(experiment):
+        raise ValueError(
+            f"a rehearsal trains without {name}, whose images are its only strangers: they cannot "
+            "train"
+        )
 
 
 def _divided(train: Split, meta_share: float) -> tuple[Split, Split | None]:

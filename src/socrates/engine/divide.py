@@ -1,7 +1,7 @@
 """The strangers of a run in halves: one teaches its novelty score, one measures and certifies it.
 
-An image is in a half by its hash, so that it never does both. All images of a rehearsed class only
-measure.
+An image is in a half by its hash, so that it never does both. A third of each half is taken out of
+it where strangers train the unknown column. All images of a rehearsed class only measure.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from socrates.contracts import Split, Splits
 from socrates.data.fingerprint import thumbnails_of
-from socrates.data.unknown import shares_by_hash
+from socrates.data.unknown import of_training, shares_by_hash
 from socrates.engine.open_world import SPLIT, rehearsed
 from socrates.engine.strangers import measure_split
 from socrates.experiment import Experiment
@@ -26,11 +27,13 @@ class DividedStrangers(NamedTuple):
 
     teach: Split | None
     measure: Split | None
+    trained: Split | None = None  # those that trained the unknown column
 
     @property
     def seen(self) -> Tensor | None:
         """Return thumbnails of the images that taught, which cannot certify any more."""
-        return None if self.teach is None else thumbnails_of(self.teach)
+        used = [thumbnails_of(part) for part in (self.teach, self.trained) if part is not None]
+        return torch.cat(used) if used else None
 
 
 def divided(experiment: Experiment, splits: Splits) -> DividedStrangers:
@@ -41,9 +44,16 @@ def divided(experiment: Experiment, splits: Splits) -> DividedStrangers:
     if rehearsed(experiment):
         return DividedStrangers(None, strangers)
     teach, measure = shares_by_hash(strangers, 2)
-    if not len(teach) or not len(measure):  # one or two images
-        return DividedStrangers(None, strangers)
-    return DividedStrangers(strangers.subset(teach), strangers.subset(measure))
+    trained = None
+    if experiment.unknown_trains:
+        trains = of_training(strangers)
+        trained = strangers.subset(torch.nonzero(trains).flatten())
+        teach = teach[~trains[teach]]
+        measure = measure[~trains[measure]]
+    if not len(teach) or not len(measure):  # a few images
+        rest = strangers if trained is None else strangers.subset(torch.cat([teach, measure]))
+        return DividedStrangers(None, rest, trained)
+    return DividedStrangers(strangers.subset(teach), strangers.subset(measure), trained)
 
 
 def keep_strangers(run: Run, predictor: Predictor, strangers: Split) -> None:

@@ -120,6 +120,10 @@ def record_of(state: State, gathered: Gathered, order: Tensor) -> dict[str, Any]
         logits = logits[seen]
         labels = labels[seen]
     record: dict[str, Any] = {"train_loss": float(gathered.total / len(labels))}
+    if method.task.strangers:
+        known = labels < method.task.num_classes
+        logits = logits[known]
+        labels = labels[known]
     record |= calibration("train", logits, labels, method.task.num_classes, experiment.num_bins)
     if gathered.skipped:
         record["skipped_steps"] = len(gathered.skipped)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from socrates.data.unknown import UNKNOWN
+from socrates.data.unknown import UNKNOWN, of_training, shares_by_hash
 from socrates.experiment import Experiment
 from socrates.metrics import predict
+from socrates.metrics.ood import auroc
 from socrates.metrics.open_world import measure_open_world
 from socrates.metrics.predictions import Reading
 from socrates.predictor.description import usual_reading
@@ -63,6 +64,41 @@ def measure_strangers(run: Run, epoch: int) -> dict[str, dict[str, float]]:
         counts["strangers_answered"] = float((strangers.novelty <= STRANGE).mean())
         counts["known_answered"] = float((known.novelty <= STRANGE).mean())
     return {**numbers, "counts": counts}
+
+
+def compare_training(trained: Run, control: Run, strangers: Any) -> dict[str, dict[str, float]]:
+    """Return accuracy and AUROC of a run that strangers trained, and of its control.
+
+    The control is the same run without. `strangers` are those of the data; both runs are measured
+    by those that neither of them learned from.
+    """
+    _, measured = shares_by_hash(strangers, 2)
+    new = ~of_training(strangers)[measured].numpy()
+    rows = {"with": np.ones(int(new.sum()), dtype=bool), "without": new}
+    numbers: dict[str, dict[str, float]] = {}
+    for name, run in (("with", trained), ("without", control)):
+        epoch = run.chosen_epoch()
+        known = run.predictions("test", epoch)
+        others = run.predictions(SPLIT, epoch)
+        if len(others.labels) != len(rows[name]):
+            raise ValueError(
+                f"{run.directory} kept {len(others.labels)} strangers, expected "
+                f"{len(rows[name])} of these data: too few of them, or they have changed"
+            )
+        _, reading = usual_reading(True)
+        confidence, correct = _confidence(known, reading)
+        of_strangers, _ = _confidence(others, reading)
+        values = {"accuracy": float(correct.mean()), "strangers": float(new.sum())}
+        values["confidence"] = auroc(confidence, of_strangers[rows[name]])
+        if known.novelty is not None and others.novelty is not None:
+            values["novelty"] = auroc(-known.novelty, -others.novelty[rows[name]])
+        unknown, of_unknown = (
+            torch.tensor(kept.logits).double().softmax(dim=1)[:, -1].numpy()
+            for kept in (known, others)
+        )
+        values["unknown column"] = auroc(-unknown, -of_unknown[rows[name]])
+        numbers[name] = values
+    return numbers
 
 
 def _confidence(kept: Predictions, reading: Reading | None) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .exchange import Group, check_group, gather_samples, gather_sizes, group_of
-from .guards import OVER, IdleLosses, SeenLabels, other_options
+from .guards import OVER, IdleLosses, SeenLabels, is_compared, other_options, stored_targets
 from .inputs import at_least_single, check_tensor, is_integer, is_number, true_class
 from .module import LossModule, LossRows
 from .torch_internals import in_backward, is_on_host, is_transformed, is_wrapped
@@ -19,10 +19,6 @@ from .torch_internals import in_backward, is_on_host, is_transformed, is_wrapped
 TargetOver = Literal["all", "known"]
 # `before` of a sample that no training step has seen; a target is never negative.
 UNVISITED = -1.0
-# The labels of this many calls are compared, and then of one in a few: it takes 25 of 400
-# microseconds with 128 samples of 10 classes.
-ALL_COMPARED = 100
-COMPARE_EVERY = 8
 
 
 def adaptive_target(previous: Tensor, p_true: Tensor, alpha: float) -> Tensor:
@@ -78,6 +74,7 @@ class AdaptiveTargetLoss(LossModule):
     """
 
     unknown = True
+    takes_unknown_label: ClassVar[bool] = False  # whether it has a loss for the label C
     has_beta: ClassVar[bool] = True
     has_unknown_term: bool = True
     target: Tensor | None
@@ -92,6 +89,7 @@ class AdaptiveTargetLoss(LossModule):
         alpha: float,
         target_over: TargetOver,
         process_group: Group | Literal["auto"] | None = "auto",
+        unknown_label: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -104,7 +102,10 @@ class AdaptiveTargetLoss(LossModule):
             raise ValueError(f"alpha must be in (0, 1], got {alpha!r}")
         if target_over not in ("all", "known"):
             raise ValueError(f"target_over must be 'all' or 'known', got {target_over!r}")
+        if unknown_label and not self.takes_unknown_label:
+            raise ValueError(f"{type(self).__name__} has no loss for the unknown label")
         check_group(process_group)
+        self.unknown_label = bool(unknown_label)
         self.alpha = float(alpha)
         self.process_group = process_group
         self.target_over: TargetOver = target_over
@@ -155,8 +156,8 @@ class AdaptiveTargetLoss(LossModule):
                 f"num_samples=None, or the loss as a function of logits, labels and targets"
             )
         if not recomputes:
-            return _stored_targets(target, place)
-        start = _stored_targets(cast(Tensor, self.before), place)
+            return stored_targets(target, place)
+        start = stored_targets(cast(Tensor, self.before), place)
         self._check_recomputation(rows, place, start, target)
         return start
 
@@ -202,8 +203,7 @@ class AdaptiveTargetLoss(LossModule):
             reason = f"{self._idle.count} times without a backward pass"
         self._awaits_backward = not torch.is_grad_enabled()
         self._calls += 1
-        is_compared = self._calls <= ALL_COMPARED or self._calls % COMPARE_EVERY == 0
-        if reason is None and is_compared and is_on_host(rows.labels):
+        if reason is None and is_compared(self._calls) and is_on_host(rows.labels):
             if self._seen is None:
                 self._seen = SeenLabels(len(cast(Tensor, self.target)))
             reason = self._seen.difference(rows.labels, place, rows.counts)
@@ -229,6 +229,22 @@ class AdaptiveTargetLoss(LossModule):
         if self.before is None:
             return torch.empty(0, dtype=torch.int64)
         return (self.before < 0).nonzero().squeeze(1)
+
+    def set_apart(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the labels with 0 in place of the unknown label, and the rows that have it."""
+        if not self.unknown_label:
+            return labels, None
+        strange = labels == logits.shape[1] - 1
+        return labels.masked_fill(strange, 0), strange
+
+    def sample_weights(self, rows: LossRows, dtype: torch.dtype) -> Tensor | None:
+        """Return how much each row counts; a sample of none of the classes has a weight of 1."""
+        if self.weight is None or not self.unknown_label:
+            return super().sample_weights(rows, dtype)
+        known, strange = self.set_apart(rows.logits, rows.labels)
+        weights = super().sample_weights(rows._replace(labels=known), dtype)
+        counts = cast(Tensor, rows.counts)
+        return torch.where(cast(Tensor, strange) & counts, 1.0, cast(Tensor, weights))
 
     def _total(self, rows: LossRows) -> Tensor:
         """Return what the mean of a rank divides by."""
@@ -378,15 +394,3 @@ def _new_targets(rows: LossRows, moved: Tensor, start: Tensor, target: Tensor) -
     """Return the targets to remember: of samples that do not count, what they had."""
     targets = moved if rows.counts is None else torch.where(rows.counts, moved, start)
     return targets.to(target.dtype)
-
-
-def _stored_targets(targets: Tensor, index: Tensor) -> Tensor:
-    """Return the targets at an index; an index out of range raises, on the CPU at no cost."""
-    try:
-        return targets.index_select(0, index)
-    except IndexError as error:
-        raise IndexError(
-            f"index must be in 0..{len(targets) - 1} for num_samples={len(targets)}, "
-            f"got values from {int(index.min())} to {int(index.max())}: "
-            f"pass each sample's position in the training set"
-        ) from error

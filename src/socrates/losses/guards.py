@@ -11,6 +11,15 @@ from torch import Tensor
 NO_LABEL = -1
 MOST_IDLE = 32  # losses that are added up before one backward pass
 OVER = ("all", "known")
+# The labels of this many calls are compared, and then of one in a few: it takes 25 of 400
+# microseconds with 128 samples of 10 classes.
+ALL_COMPARED = 100
+COMPARE_EVERY = 8
+
+
+def is_compared(call: int) -> bool:
+    """Return whether the labels of the call with this number are compared."""
+    return call <= ALL_COMPARED or call % COMPARE_EVERY == 0
 
 
 class IdleLosses:
@@ -65,6 +74,18 @@ class SeenLabels:
             return None
         row = int(differs.argmax())
         return f"with the label {now[row]} at index {places[row]}, where it was {before[row]}"
+
+
+def stored_targets(targets: Tensor, index: Tensor) -> Tensor:
+    """Return the targets at an index; an index out of range raises, on the CPU at no cost."""
+    try:
+        return targets.index_select(0, index)
+    except IndexError as error:
+        raise IndexError(
+            f"index must be in 0..{len(targets) - 1} for num_samples={len(targets)}, "
+            f"got values from {int(index.min())} to {int(index.max())}: "
+            f"pass each sample's position in the training set"
+        ) from error
 
 
 def other_options(ours: Mapping[str, float], saved: list[float]) -> str | None:

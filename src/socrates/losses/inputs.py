@@ -149,7 +149,8 @@ def label_error(labels: Tensor, num_classes: int, num_outputs: int) -> ValueErro
     elif num_outputs > num_classes:
         advice = (
             f"the model has {num_outputs} outputs, the last is the unknown class, never a label: "
-            f"build it with num_classes + 1 outputs"
+            f"build it with num_classes + 1 outputs; unknown_label=True allows this label for "
+            f"samples of none of the classes"
         )
     else:
         advice = f"the model has {num_outputs} outputs, one per class"

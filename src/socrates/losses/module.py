@@ -17,6 +17,7 @@ _DEFAULTS = {
     "label_smoothing": 0.0,
     "reduction": "mean",
     "process_group": "auto",
+    "unknown_label": False,
 }
 
 

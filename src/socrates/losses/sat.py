@@ -5,13 +5,15 @@ from typing import Any
 from torch import Tensor
 
 from .adaptive import AdaptiveTargetLoss, Step, TargetOver, updated_target
-from .inputs import at_least_single, check_inputs, check_target, true_class
+from .inputs import at_least_single, check_inputs, check_labels_in_range, check_target, true_class
 
 
-def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
+def sat_loss(logits: Tensor, labels: Tensor, target: Tensor, unknown_label: bool = False) -> Tensor:
     """Compute cross-entropy with `target` on the true and `1 - target` on the unknown class.
 
-    The unknown class is the last column; there is one value per sample.
+    The unknown class is the last column; there is one value per sample. With `unknown_label` the
+    label C is one, too, of a sample of none of the classes: its loss is -log p of the unknown
+    class.
 
     >>> import torch
     >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
@@ -21,7 +23,8 @@ def sat_loss(logits: Tensor, labels: Tensor, target: Tensor) -> Tensor:
     labels = check_inputs(logits, labels, "sat_loss", unknown=True)
     check_target(target, labels)
     log_p = at_least_single(logits).log_softmax(dim=1)
-    log_p_true = true_class(log_p, labels, logits.shape[1] - 1)
+    # Where the true class is the unknown one, both terms are alike whatever the target is.
+    log_p_true = true_class(log_p, labels, logits.shape[1] - 1 + unknown_label)
     target = target.detach()
     return -(target * log_p_true + (1 - target) * log_p[:, -1])
 
@@ -30,7 +33,8 @@ class SATLoss(AdaptiveTargetLoss):
     """Self-adaptive training for a training loop, called like `SocratesLoss`.
 
     Its target comes from the softmax over the known classes, as in its authors' code;
-    `target_over="all"` takes the softmax over all columns.
+    `target_over="all"` takes the softmax over all columns. With `unknown_label=True` training
+    samples of none of the classes have the label C: see `sat_loss`.
 
     >>> import torch
     >>> criterion = SATLoss(num_samples=2, alpha=0.9)
@@ -40,6 +44,7 @@ class SATLoss(AdaptiveTargetLoss):
     """
 
     has_beta = False
+    takes_unknown_label = True
 
     def __init__(
         self,
@@ -53,5 +58,9 @@ class SATLoss(AdaptiveTargetLoss):
 
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         """Return loss and target of each sample, see `AdaptiveTargetLoss.terms`."""
-        target = updated_target(logits, labels, previous, alpha, self.target_over)
-        return Step(sat_loss(logits, labels, target), target, None)
+        check_labels_in_range(logits, labels, logits.shape[1] - 1 + self.unknown_label)
+        known, strange = self.set_apart(logits, labels)
+        target = updated_target(logits, known, previous, alpha, self.target_over)
+        if strange is not None:
+            target = target.masked_fill(strange, 1.0)
+        return Step(sat_loss(logits, labels, target, self.unknown_label), target, None)

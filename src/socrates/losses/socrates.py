@@ -26,13 +26,17 @@ from .inputs import (
 from .torch_internals import is_last_reader, is_on_host, may_be_transformed
 
 
-def socrates_loss_reference(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
+def socrates_loss_reference(
+    logits: Tensor, labels: Tensor, target: Tensor, gamma: float, unknown_label: bool = False
+) -> Tensor:
     """Compute Equation 1 by plain autograd: the readable twin of `socrates_loss`.
 
     >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> socrates_loss_reference(logits, torch.tensor([0]), torch.tensor([0.5]), gamma=2.0)
     tensor([0.1068])
     """
+    if unknown_label:
+        target = torch.where(labels == logits.shape[1] - 1, 1.0, target)
     log_p = logits.log_softmax(dim=1)
     log_p_true = log_p.gather(1, labels[:, None]).squeeze(1)
     beta = uncertainty_penalty(log_p.exp(), labels)
@@ -53,7 +57,9 @@ def uncertainty_penalty(p: Tensor, labels: Tensor) -> Tensor:
     return others.max(dim=1).values - p[:, -1]
 
 
-def socrates_loss(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) -> Tensor:
+def socrates_loss(
+    logits: Tensor, labels: Tensor, target: Tensor, gamma: float, unknown_label: bool = False
+) -> Tensor:
     """Compute Equation 1 with its gradient in closed form, one value per sample.
 
     It is exact for any gamma >= 0 and any finite logits.
@@ -63,6 +69,9 @@ def socrates_loss(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) 
         labels: (B,) integers in 0..C-1.
         target: (B,) in [0, 1], the weight of the true class; it receives no gradient.
         gamma: how much easy samples are weighted down; 0 leaves them as they are.
+        unknown_label: whether the label C is one, too: of a sample of none of the classes. Its
+            true class is the unknown one and its target is 1, which leaves -(1 - p)^gamma log p of
+            the probability p of the unknown class.
 
     Under `torch.func` (grad, vmap, ...) the readable twin is used, which has second derivatives
     as well.
@@ -70,14 +79,17 @@ def socrates_loss(logits: Tensor, labels: Tensor, target: Tensor, gamma: float) 
     >>> logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
     >>> socrates_loss(logits, torch.tensor([0]), torch.tensor([0.5]), gamma=2.0)
     tensor([0.1068])
+    >>> socrates_loss(logits, torch.tensor([2]), torch.ones(1), gamma=2.0, unknown_label=True)
+    tensor([1.0300])
     """
     labels = check_inputs(logits, labels, "socrates_loss", unknown=True)
     check_target(target, labels)
     gamma = check_gamma(gamma)
     if may_be_transformed():
-        check_labels_in_range(logits, labels, logits.shape[1] - 1)
-        return socrates_loss_reference(at_least_single(logits), labels, target.detach(), gamma)
-    return _fused(logits, labels, target, gamma, None, "all")[0]
+        check_labels_in_range(logits, labels, logits.shape[1] - 1 + unknown_label)
+        z = at_least_single(logits)
+        return socrates_loss_reference(z, labels, target.detach(), gamma, unknown_label)
+    return _fused(logits, labels, target, gamma, None, "all", unknown_label)[0]
 
 
 class SocratesLoss(AdaptiveTargetLoss):
@@ -94,7 +106,8 @@ class SocratesLoss(AdaptiveTargetLoss):
         process_group: whose ranks remember together: "auto" is all ranks, where `torch.distributed`
             is initialised; a group of some; None remembers on each rank alone.
         options: `weight`, `ignore_index` and `reduction` as in `nn.CrossEntropyLoss`, see
-            `LossModule`.
+            `LossModule`; `unknown_label=True` for training samples of none of the classes, whose
+            label is C: see `socrates_loss`. They have no adaptive target and a weight of 1.
 
     Call it with `(logits, labels, index)`: logits (B, C + 1) with the unknown class last, labels
     (B,) in 0..C-1, and the position of each sample in the training set (`IndexedDataset` provides
@@ -125,6 +138,8 @@ class SocratesLoss(AdaptiveTargetLoss):
     tensor([0.9212, 1.0000, 0.9665])
     """
 
+    takes_unknown_label = True
+
     def __init__(
         self,
         num_samples: int | None,
@@ -143,10 +158,16 @@ class SocratesLoss(AdaptiveTargetLoss):
     def terms(self, logits: Tensor, labels: Tensor, previous: Tensor, alpha: float | None) -> Step:
         """Return loss, target and beta of each sample, see `AdaptiveTargetLoss.terms`."""
         if may_be_transformed():
-            target = updated_target(logits, labels, previous, alpha, self.target_over)
-            beta = uncertainty_penalty(logits.detach().softmax(dim=1), labels)
-            return Step(socrates_loss(logits, labels, target, self.gamma), target, beta)
-        return Step(*_fused(logits, labels, previous, self.gamma, alpha, self.target_over))
+            known, strange = self.set_apart(logits, labels)
+            target = updated_target(logits, known, previous, alpha, self.target_over)
+            beta = uncertainty_penalty(logits.detach().softmax(dim=1), known)
+            if strange is not None:
+                target = target.masked_fill(strange, 1.0)
+                beta = beta.masked_fill(strange, 0.0)
+            loss = socrates_loss(logits, labels, target, self.gamma, self.unknown_label)
+            return Step(loss, target, beta)
+        options = (self.gamma, alpha, self.target_over, self.unknown_label)
+        return Step(*_fused(logits, labels, previous, *options))
 
 
 class _ClosedForm(torch.autograd.Function):
@@ -166,13 +187,12 @@ class _ClosedForm(torch.autograd.Function):
         gamma: float,
         alpha: float | None,
         over: TargetOver,
+        unknown_label: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
         z = at_least_single(logits.detach())
         previous = previous.detach().to(z.dtype)
-        if is_on_host(z):
-            p, columns, terms = _terms_by_numpy(z, labels, previous, gamma, alpha, over)
-        else:
-            p, columns, terms = _terms_by_torch(z, labels, previous, gamma, alpha, over)
+        terms_of = _terms_by_numpy if is_on_host(z) else _terms_by_torch
+        p, columns, terms = terms_of(z, labels, previous, gamma, alpha, over, unknown_label)
         ctx.save_for_backward(p, columns, terms.factors)
         ctx.dtype = logits.dtype
         ctx.mark_non_differentiable(terms.target, terms.beta)
@@ -188,7 +208,7 @@ class _ClosedForm(torch.autograd.Function):
             )
         per_sample = grad_outputs[0]
         if per_sample is None:
-            return None, None, None, None, None, None
+            return (None,) * 7
         p, columns, factors = ctx.saved_tensors
         factors = (factors * per_sample).T  # (B, 4)
         # A new matrix costs the step at 1024x1000 a third of its time, so the gradient is written
@@ -197,7 +217,7 @@ class _ClosedForm(torch.autograd.Function):
         grad = p.mul_(scale) if is_last_reader(per_sample) else p * scale
         # Where idk is the best wrong class its column is written twice, with equal values.
         grad.scatter_(1, columns.T, factors[:, 1:])
-        return grad.to(ctx.dtype), None, None, None, None, None
+        return grad.to(ctx.dtype), *(None,) * 6
 
 
 _fused: Callable[..., tuple[Tensor, Tensor, Tensor]] = cast(Any, _ClosedForm).apply
@@ -223,6 +243,7 @@ def _terms_by_numpy(
     gamma: float,
     alpha: float | None,
     over: TargetOver,
+    unknown_label: bool,
 ) -> tuple[Tensor, Tensor, RowTerms]:
     """Return p, the columns (3, B) of true, best and idk, and the terms, on the CPU by numpy.
 
@@ -230,12 +251,13 @@ def _terms_by_numpy(
     """
     idk = z.shape[1] - 1
     true = cast(Any, labels.numpy())
-    if len(z) and (true.min() < 0 or true.max() >= idk):
-        raise label_error(labels, idk, z.shape[1])
+    if len(z) and (true.min() < 0 or true.max() >= idk + unknown_label):
+        raise label_error(labels, idk + unknown_label, z.shape[1])
     row = numpy.arange(len(z))
     with numpy.errstate(all="ignore"):
         p, columns, parts = _read(numpy, Tensor.numpy, z, row, true, over)
-        terms = _row_terms(numpy, parts, previous.numpy(), gamma, alpha)
+        strange = true == idk if unknown_label else None
+        terms = _row_terms(numpy, parts, previous.numpy(), gamma, alpha, strange)
     from_numpy = cast(Any, torch).from_numpy
     tensors = RowTerms(
         from_numpy(terms.loss),
@@ -253,12 +275,15 @@ def _terms_by_torch(
     gamma: float,
     alpha: float | None,
     over: TargetOver,
+    unknown_label: bool,
 ) -> tuple[Tensor, Tensor, RowTerms]:
     """Return the same on any device, and where a program is compiled or traced."""
-    check_labels_in_range(z, labels, z.shape[1] - 1)
+    idk = z.shape[1] - 1
+    check_labels_in_range(z, labels, idk + unknown_label)
     row = torch.arange(len(z), device=z.device)
     p, columns, parts = _read(torch, Tensor.detach, z, row, labels, over)
-    terms = _row_terms(torch, parts, previous, gamma, alpha)
+    strange = labels == idk if unknown_label else None
+    terms = _row_terms(torch, parts, previous, gamma, alpha, strange)
     return p, torch.stack(columns), terms._replace(factors=torch.stack(terms.factors))
 
 
@@ -316,12 +341,12 @@ def _read(
 
 
 def _row_terms(
-    xp: Any, parts: RowParts, previous: Any, gamma: float, alpha: float | None
+    xp: Any, parts: RowParts, previous: Any, gamma: float, alpha: float | None, strange: Any
 ) -> RowTerms:
     """Compute loss, target, beta and the factors of the gradient, one of each per sample.
 
     Every sum is of terms of one sign, or of terms that do not nearly cancel, so that single
-    precision suffices.
+    precision suffices. `strange` are the rows whose true class is idk, None if there can be none.
     """
     z_true, z_best, z_idk, p_true, p_best, p_idk, p_rest, z_sum, p_true_of_target, best_is_known = (
         parts
@@ -344,6 +369,9 @@ def _row_terms(
         )
     focal = p_wrong**gamma
     beta = p_best - p_idk
+    if strange is not None:
+        target = xp.where(strange, xp.ones_like(target), target)
+        beta = xp.where(strange, xp.zeros_like(beta), beta)
     bracket = target * log_p_true + beta * (1 - target) * log_p_idk
     loss = -focal * bracket
 
@@ -358,4 +386,6 @@ def _row_terms(
     at_true = true * p_wrong + both * p_true
     at_best = p_best * (unknown * (beta - log_p_idk * (p_true + p_rest + p_idk)) - true)
     at_idk = scale * p_idk - unknown * (beta - p_idk * log_p_idk)
+    if strange is not None:  # its column is written twice, with equal values
+        at_idk = xp.where(strange, at_true, at_idk)
     return RowTerms(loss, target, beta, [scale, at_true, at_best, at_idk])

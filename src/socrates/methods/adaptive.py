@@ -1,6 +1,7 @@
 """Methods with one adaptive target per sample: self-adaptive training and the Socrates loss."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -74,6 +75,7 @@ class Adaptive(Method):
     def __init__(self, task: Task, criterion: AdaptiveTargetLoss) -> None:
         super().__init__(task)
         self.criterion = criterion
+        self.takes_strangers = criterion.takes_unknown_label
         self.means = EpochMeans("target", "beta") if criterion.has_beta else EpochMeans("target")
         self.parts = EpochMeans("whole", "unknown")
         self.step = 0
@@ -134,7 +136,8 @@ def sat(task: Task, *, alpha: float = 0.9, start_epoch: int = 0) -> Method:
         start_epoch: number of epochs of cross-entropy at the start
     """
     # No exchange: the engine shows every process the whole batch.
-    then = SATLoss(task.num_samples, alpha, process_group=None)
+    strange = task.strangers
+    then = SATLoss(task.num_samples, alpha, process_group=None, unknown_label=strange)
     return two_phase(KnownCrossEntropy(task), Adaptive(task, then), start_epoch)
 
 
@@ -156,7 +159,12 @@ def socrates(
         target_over: whether targets follow the softmax over all outputs ("all") or the known
             classes ("known")
     """
-    return phases(task, SocratesLoss, start_epoch, gamma, alpha=alpha, target_over=target_over)
+    options = {"alpha": alpha, "target_over": target_over}
+    if task.strangers:
+        return phases(
+            task, partial(SocratesLoss, unknown_label=True), start_epoch, gamma, **options
+        )
+    return phases(task, SocratesLoss, start_epoch, gamma, **options)
 
 
 def phases(

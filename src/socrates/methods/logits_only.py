@@ -36,7 +36,12 @@ class KnownCrossEntropy(CrossEntropy):
     unknown_class = True
 
     def validation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return super().validation_loss(logits[:, :-1], labels)
+        if not self.task.strangers:
+            return super().validation_loss(logits[:, :-1], labels)
+        # a batch may have strangers only, whose label is the number of classes
+        known = labels < self.task.num_classes
+        losses = F.cross_entropy(logits[:, :-1], labels.where(known, 0), reduction="none")
+        return (losses * known).sum() / known.sum().clamp(min=1)
 
 
 class CEDECE(CrossEntropy):

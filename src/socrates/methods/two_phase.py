@@ -29,6 +29,7 @@ class TwoPhase(Method):
                 f"{type(then).__name__} has unknown_class={then.unknown_class}"
             )
         self.unknown_class = then.unknown_class
+        self.takes_strangers = then.takes_strangers
         self.needs_features = first.needs_features or then.needs_features
         self.meta_share = max(first.meta_share, then.meta_share)
         self.extra_passes = then.extra_passes
