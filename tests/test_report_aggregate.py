@@ -191,7 +191,16 @@ def test_every_field_of_an_experiment_is_told_by_its_label_or_its_setting():
     assert len({*found}) == 5
     assert found[3] == "CE, num_bins 15, choose last, certify None, start 01234567"
     told = {*vars(one)} - {*SAID_ELSEWHERE}
-    assert told == {"num_bins", "keep_every", "precision", "choose", "certify", "start", "holdout"}
+    assert told == {
+        "num_bins",
+        "keep_every",
+        "precision",
+        "choose",
+        "certify",
+        "start",
+        "holdout",
+        "unknown_trains",
+    }
 
 
 @pytest.mark.parametrize(
