@@ -95,7 +95,7 @@ def known_values(prediction: Prediction, labels: Any) -> dict[str, float]:
     return {
         "accuracy": accuracy(prediction, labels),
         "ece": ece(prediction, labels),
-        "ece_floor": floor(ece, prediction, labels).mean,
+        "ece_floor": floor(ece, prediction),
         "cw_ece": cw_ece(prediction, labels),
         "nll": nll(prediction, labels),
     }
