@@ -103,10 +103,10 @@ def known_values(prediction: Prediction, labels: Any) -> dict[str, float]:
 
 def unknown_values(answered: Prediction, is_known: Any) -> dict[str, float]:
     """Return how well the unknown column finds the rows that are labelled unknown."""
-    p_unknown = answered.probs[:, -1]
+    p_known = 1 - answered.probs[:, -1]
     column = answered.probs.shape[1] - 1
     return {
-        "unknown_auroc": auroc(p_unknown[is_known], p_unknown[~is_known]),
+        "unknown_auroc": auroc(p_known[is_known], p_known[~is_known]),
         "unknown_recall": float((answered.predicted[~is_known] == column).mean()),
     }
 
