@@ -46,6 +46,7 @@ LAYERS = {
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},
     "cluster": {"processes"},
+    "integrations": {"losses", "metrics"},
     "engine": FOUNDATIONS
     | {
         "cluster",
