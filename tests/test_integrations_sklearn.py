@@ -79,7 +79,7 @@ def test_a_frozen_classifier_stays_and_may_know_more_classes():
     model.fit(NOISY[some], NAMES[some])
     assert model.classes_.tolist() == inner.classes_.tolist()
     assert (model.predict(NOISY) == inner.predict(NOISY)).all()
-    with pytest.raises(ValueError, match="'rose'.*does not know"):
+    with pytest.raises(ValueError, match=r"'rose'.*does not know"):
         model.fit(NOISY[:2], ["rose", "setosa"])
 
 
@@ -97,8 +97,8 @@ def test_weights_reach_classifier_and_scaler():
 def test_metadata_is_routed_to_the_classifier_and_the_splitter():
     weight = np.random.default_rng(1).uniform(0.1, 3, 150)
     groups = np.arange(150) % 5
-    inner = GaussianNB().set_fit_request(sample_weight=False)
     with config_context(enable_metadata_routing=True):
+        inner = GaussianNB().set_fit_request(sample_weight=False)
         model = ScaledClassifier(inner, scaler="temperature", cv=GroupKFold(5))
         model.set_fit_request(sample_weight=True)
         model.fit(NOISY, NAMES, sample_weight=weight, groups=groups)
@@ -112,5 +112,5 @@ def test_what_cannot_be_calibrated_is_refused():
         ScaledClassifier().fit(NOISY[:50], NAMES[:50])
     with pytest.raises(ValueError, match="virginica has one row"):
         ScaledClassifier().fit(NOISY[:101], NAMES[:101])
-    with pytest.raises(ValueError, match="scaler='platt'.*'temperature'"):
+    with pytest.raises(ValueError, match=r"scaler='platt'.*'temperature'"):
         fitted(GaussianNB(), scaler="platt")
