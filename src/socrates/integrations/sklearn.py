@@ -110,7 +110,8 @@ class ScaledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 n_jobs=self.n_jobs,
                 params=routed["fit"],
             )
-            self.estimator_ = clone(estimator).fit(X, y, **routed["fit"])
+            copied: Any = clone(estimator)
+            self.estimator_ = copied.fit(X, y, **routed["fit"])
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
