@@ -45,6 +45,7 @@ LAYERS = {
     | {"plots", "records", "report"},  # for the card
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},
+    "integrations": {"scaling"},
     "cluster": {"processes"},
     "integrations": {"losses", "metrics"},
     "engine": FOUNDATIONS

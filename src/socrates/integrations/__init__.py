@@ -1,4 +1,4 @@
-"""Socrates inside other frameworks, one file each: transformers.py and lightning.py.
+"""Socrates inside other frameworks, one file per framework, which imports it at the top.
 
-Each imports its framework, so `socrates` itself imports none of them.
+Each file needs an extra, which its ImportError names; nothing here is re-exported from `socrates`.
 """
