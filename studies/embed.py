@@ -163,7 +163,9 @@ def main() -> None:
         embed_images(options.out, "svhn", *svhn(options.data), options.images)
     for split in ("test", "train"):
         if wanted(f"food101-{split}"):
-            embed_images(options.out, f"food101-{split}", *food(options.data, split), options.images)
+            embed_images(
+                options.out, f"food101-{split}", *food(options.data, split), options.images
+            )
 
 
 if __name__ == "__main__":

@@ -179,7 +179,9 @@ def evaluate(world: World, logits: Record) -> Record:
         for name, rows in sums.items()
     }
     if areas:
-        results["strangers"] = {name: round(float(np.mean(area)), 5) for name, area in areas.items()}
+        results["strangers"] = {
+            name: round(float(np.mean(area)), 5) for name, area in areas.items()
+        }
     return results
 
 
