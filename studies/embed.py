@@ -3,11 +3,11 @@
     python studies/embed.py --data FOLDER --images LITE0.pth --texts MINILM --clinc clinc150.json.gz
         --noise CIFAR-10_human.pt --out FEATURES [--only cifar10-test ...]
 
-FOLDER holds CIFAR-10, CIFAR-100, SVHN and Food-101 in their official formats; LITE0.pth are ImageNet
-weights of EfficientNet-Lite0 by their usual PyTorch names; MINILM is all-MiniLM-L6-v2 in the Hugging
-Face format; CIFAR-10_human.pt are the labels of CIFAR-10N (Wei et al. 2022). Each file of FEATURES
-has float16 rows and their labels, in the official order: a training set comes in parts of 5,000.
-The corrupted test images of cifar10-shift are those of studies/corruptions.py.
+FOLDER holds CIFAR-10, CIFAR-100, SVHN and Food-101 in their official formats; LITE0.pth are
+ImageNet weights of EfficientNet-Lite0 by their usual PyTorch names; MINILM is all-MiniLM-L6-v2 in
+the Hugging Face format; CIFAR-10_human.pt are the labels of CIFAR-10N (Wei et al. 2022). Each file
+of FEATURES has float16 rows and their labels, in the official order: a training set comes in parts
+of 5,000.
 """
 
 from __future__ import annotations

@@ -15,7 +15,16 @@ from torch.nn import functional as F
 from socrates.contracts import Batch, Stream, Task
 from socrates.methods import build
 from socrates.metrics import (
-    accuracy, ada_ece, auroc, augrc, aurc, brier, cw_ece, ece, nll, predict,
+    accuracy,
+    ada_ece,
+    augrc,
+    aurc,
+    auroc,
+    brier,
+    cw_ece,
+    ece,
+    nll,
+    predict,
 )  # fmt: skip
 from socrates.metrics.registry import ece_floor
 from socrates.models.mlp import MLP
