@@ -4,6 +4,7 @@
 # make mutants: do the tests notice changed code?
 # make chaos: does a run survive being killed and damaged?
 # make fuzz: does any file break a reader?     make bench: speed against other libraries.
+# make study: all methods on real data, see results/README.md.
 # make loc: count the code by folder.          make simulate: how often are verdicts wrong?
 PYTHON ?= python3
 BIN := .venv/bin
@@ -14,7 +15,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # One more than there are cores: some tests wait for processes of their own.
 WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
-.PHONY: demo test test-slow test-thorough docs lint types pytest pytest-slow mutants chaos fuzz loc bench simulate clean
+.PHONY: study study-quick study-tables demo test test-slow test-thorough docs lint types pytest pytest-slow mutants chaos fuzz loc bench simulate clean
 .DEFAULT_GOAL := test
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -91,6 +92,21 @@ simulate: .venv/dev
 	$(BIN)/python benchmarks/simulate_audits.py --write
 	$(BIN)/python benchmarks/simulate_readout.py --fits 1000 --first-seed 30000 --write
 	$(BIN)/python benchmarks/simulate_scalers.py --write
+
+# Resumable, in parts of an hour: start it again to go on. FEATURES is what studies/embed.py wrote.
+FEATURES ?= features
+study: .venv/dev
+	$(BIN)/python studies/study.py --features $(FEATURES) --dry-run
+	$(BIN)/python studies/study.py --features $(FEATURES) --minutes 60
+	$(BIN)/python studies/tables.py
+
+# Ten minutes, without any downloaded data.
+study-quick: .venv/dev
+	$(BIN)/python studies/study.py --parts digits-noise-20 digits --seeds 2 --minutes 10 --results runs/study
+	$(BIN)/python studies/tables.py --results runs/study --out runs/study/README.md
+
+study-tables: .venv/dev
+	$(BIN)/python studies/tables.py
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
