@@ -45,9 +45,8 @@ LAYERS = {
     | {"plots", "records", "report"},  # for the card
     "export": {"predictor"},  # the short names of two modules of the predictor
     "hub": {"predictor"},
-    "integrations": {"scaling"},
+    "integrations": {"losses", "metrics", "scaling"},
     "cluster": {"processes"},
-    "integrations": {"losses", "metrics"},
     "engine": FOUNDATIONS
     | {
         "cluster",
