@@ -1,6 +1,6 @@
 """Write photographs of CIFAR-10 as folders of images, for door 3 of the README and docs/models.md.
 
-    python benchmarks/photo_folders.py DATA FOLDER
+    python benchmarks/photo_folders.py DATA FOLDER [--images 100]
 
 writes 100 images of each of car, cat and ship to FOLDER/my-images/CLASS, 100 others to
 FOLDER/labeled/CLASS, and 14 to FOLDER/new: four of each class, a deer and a frog. They are the
@@ -9,7 +9,7 @@ first ones in the order of the official training data, which DATA holds.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -20,7 +20,6 @@ from socrates.data import load
 
 CLASSES = {"car": 1, "cat": 3, "ship": 8}  # with their labels
 STRANGE = {"deer": 4, "frog": 6}
-NUM_IMAGES = 100  # of each class, in my-images and in labeled
 NUM_NEW = 4
 
 
@@ -32,15 +31,25 @@ def write(images: Tensor, folder: Path, prefix: str = "") -> None:
         Image.fromarray(pixels).save(folder / f"{prefix}{number}.png")
 
 
-if __name__ == "__main__":
-    train = load("cifar10", Path(sys.argv[1]), augment=False).train
-    place = Path(sys.argv[2])
+def main() -> None:
+    """Write the three folders."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--images", type=int, default=100, help="of each class in my-images")
+    options = parser.parse_args()
+    train = load("cifar10", options.data, augment=False).train
+    place, count = options.folder, options.images
     for name, label in CLASSES.items():
         rows = torch.nonzero(train.labels == label).flatten()
-        images = train.images[rows[: 2 * NUM_IMAGES + NUM_NEW]]
-        write(images[:NUM_IMAGES], place / "my-images" / name)
-        write(images[NUM_IMAGES : 2 * NUM_IMAGES], place / "labeled" / name)
-        write(images[2 * NUM_IMAGES :], place / "new", f"{name}-")
+        images = train.images[rows[: 2 * count + NUM_NEW]]
+        write(images[:count], place / "my-images" / name)
+        write(images[count : 2 * count], place / "labeled" / name)
+        write(images[2 * count :], place / "new", f"{name}-")
     for name, label in STRANGE.items():
         rows = torch.nonzero(train.labels == label).flatten()
         write(train.images[rows[:1]], place / "new", f"{name}-")
+
+
+if __name__ == "__main__":
+    main()

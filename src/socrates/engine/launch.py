@@ -18,7 +18,7 @@ from typing import Any
 import torch.distributed as dist
 
 from socrates.engine.ranks import SECONDS_UNTIL_LOST, Ranks
-from socrates.processes import environment
+from socrates.processes import environment, later
 
 HOURS_OF_PATIENCE = 12  # that a rank waits for one that reads data or writes files
 SECONDS_BETWEEN_LOOKS = 0.1  # at the other processes, while they start
@@ -76,7 +76,10 @@ def _others_started(cluster: Any, num_processes: int, world_size: int) -> Iterat
                 everything = {**os.environ, **place, **own}
                 # A session of its own: a terminal sends Ctrl-C to this process, which tells the
                 # others.
-                started.append(subprocess.Popen(command, env=everything, start_new_session=True))
+                # A signal waits until the process is in the list: else it would never be ended.
+                with later("SIGINT", "SIGTERM", "SIGHUP"):
+                    process = subprocess.Popen(command, env=everything, start_new_session=True)
+                    started.append(process)
             while len(os.listdir(meeting)) < len(started):
                 if any(process.poll() is not None for process in started):
                     raise ConnectionError(_lost_at_start(started, world_size))

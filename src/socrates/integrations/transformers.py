@@ -143,9 +143,9 @@ class SocratesMixin:
         self.loss = loss.to(trainer.args.device)
         if data is not None and self.remembers:
             trainer.train_dataset = self._indexed(data)
-        config = getattr(trainer.model, "config", None)
-        if trainer.compute_metrics is None and hasattr(config, "num_labels"):
-            num_classes = config.num_labels - getattr(loss, "unknown", False)
+        num_labels = getattr(getattr(trainer.model, "config", None), "num_labels", None)
+        if trainer.compute_metrics is None and num_labels is not None:
+            num_classes = num_labels - getattr(loss, "unknown", False)
             trainer.compute_metrics = calibration_metrics(num_classes, unknown)
 
     @property
